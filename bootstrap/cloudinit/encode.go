@@ -49,7 +49,7 @@ func encode(f node.File) writeFile {
 	return w
 }
 
-// isPlain reports whether content survives both YAML and jinja unchanged: the whole document is a template as
+// isPlain reports whether content is unchanged by both YAML and jinja: the whole document is a template as
 // soon as one file is.
 func isPlain(content []byte) bool {
 	if !utf8.Valid(content) || !bytes.HasSuffix(content, []byte("\n")) {

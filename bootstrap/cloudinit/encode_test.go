@@ -90,15 +90,15 @@ func TestEncodeWritesModeAndOwner(t *testing.T) {
 		owner string
 		want  writeFile
 	}{
-		"a mode has four digits":                  {0o44, "", writeFile{Permissions: "0044"}},
-		"an executable file":                      {0o755, "", writeFile{Permissions: "0755"}},
-		"the bits beside the permissions":         {0o6750, "", writeFile{Permissions: "6750"}},
-		"root exists from the start":              {0o600, "root", writeFile{Permissions: "0600", Owner: "root"}},
-		"so does its group":                       {0o600, "root:root", writeFile{Permissions: "0600", Owner: "root:root"}},
-		"a user may be created first":             {0o600, "app", writeFile{Permissions: "0600", Owner: "app", Defer: true}},
-		"and so may a group":                      {0o600, "root:app", writeFile{Permissions: "0600", Owner: "root:app", Defer: true}},
-		"the type of a file is not a permission":  {0o600 | fs.ModeDir, "", writeFile{Permissions: "0600"}},
-		"a file that nobody but root may execute": {0o700, "", writeFile{Permissions: "0700"}},
+		"a mode has four digits":                 {0o44, "", writeFile{Permissions: "0044"}},
+		"an executable file":                     {0o755, "", writeFile{Permissions: "0755"}},
+		"the bits beside the permissions":        {0o6750, "", writeFile{Permissions: "6750"}},
+		"root exists from the start":             {0o600, "root", writeFile{Permissions: "0600", Owner: "root"}},
+		"so does its group":                      {0o600, "root:root", writeFile{Permissions: "0600", Owner: "root:root"}},
+		"a user may be created first":            {0o600, "app", writeFile{Permissions: "0600", Owner: "app", Defer: true}},
+		"and so may a group":                     {0o600, "root:app", writeFile{Permissions: "0600", Owner: "root:app", Defer: true}},
+		"the type of a file is not a permission": {0o600 | fs.ModeDir, "", writeFile{Permissions: "0600"}},
+		"a file that only root may execute":      {0o700, "", writeFile{Permissions: "0700"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -52,7 +52,7 @@ func addCredentialProviders(n *Node, _ distribution, in Input) error {
 	return nil
 }
 
-// checkCredentialProvider refuses what YAML, or the environment of a program, cannot carry.
+// checkCredentialProvider refuses what YAML, or the environment of a program, cannot contain.
 func checkCredentialProvider(p bootstrapv1.CredentialProvider, field string) error {
 	unprintable := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 	for i, arg := range p.Args {

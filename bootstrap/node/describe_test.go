@@ -81,8 +81,8 @@ func TestTimeServersAreThoseOfTheOperatingSystem(t *testing.T) {
 		in := minimal(system)
 		in.Spec.NTP.Servers = []string{"a.example", "b.example"}
 		n := describe(t, in)
-		if got, _ := contentAt(t, n, want[0]); got != want[1] || n.Services[0] != want[2] {
-			t.Errorf("%s: %q, services %v", system, got, n.Services)
+		if got, _ := contentAt(t, n, want[0]); got != want[1] || !slices.Contains(n.TimeServices, want[2]) {
+			t.Errorf("%s: %q, services %v", system, got, n.TimeServices)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestMirrorsAndSandboxImage(t *testing.T) {
 	t.Parallel()
 	in := minimal(bootstrapv1.Ubuntu)
 	in.Spec.Containerd = bootstrapv1.Containerd{
-		SandboxImage: "mirror.example/pause:3", Mirrors: []bootstrapv1.RegistryMirror{{Registry: "docker.io", Endpoints: []string{"https://a.example", "https://b.example"}}},
+		SandboxImage: "mirror.example/pause:3", Mirrors: []bootstrapv1.RegistryMirror{{Registry: "docker.io", Endpoints: []string{"https://a.example", "https://b.example/", "https://c.example/v2/docker", "https://d.example/docker"}}},
 	}
 	n := describe(t, in)
 	config, mode := contentAt(t, n, containerdConfig)
@@ -239,7 +239,14 @@ func TestMirrorsAndSandboxImage(t *testing.T) {
 	want := `[host."https://a.example"]
   capabilities = ["pull", "resolve"]
 
-[host."https://b.example"]
+[host."https://b.example/"]
+  capabilities = ["pull", "resolve"]
+
+[host."https://c.example/v2/docker"]
+  capabilities = ["pull", "resolve"]
+  override_path = true
+
+[host."https://d.example/docker"]
   capabilities = ["pull", "resolve"]
 `
 	if diff := cmp.Diff(want, hosts); diff != "" {

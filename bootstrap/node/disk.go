@@ -24,11 +24,11 @@ type Disk struct {
 	MountOptions                 []string
 }
 
-// mountNowhere are folders that a running host needs as they are, with everything below them; mountNotOn are
+// reservedTrees are folders that a running host needs as they are, with everything below them; reservedDirs are
 // folders that it needs themselves.
 var (
-	mountNowhere = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/oem", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var/run"}
-	mountNotOn   = []string{"/var", "/var/lib", "/var/lib/cloud", "/root"}
+	reservedTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/oem", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/var/run"}
+	reservedDirs  = []string{"/var", "/var/lib", "/var/lib/cloud", "/root"}
 )
 
 // addDisks must come first: the services wait for the mounts.
@@ -71,7 +71,7 @@ func checkDisk(known []Disk, d bootstrapv1.Disk, field string) error {
 		}
 	}
 	within := func(folder string) bool { return d.MountPath == folder || strings.HasPrefix(d.MountPath, folder+"/") }
-	if slices.ContainsFunc(mountNowhere, within) || slices.Contains(mountNotOn, d.MountPath) {
+	if slices.ContainsFunc(reservedTrees, within) || slices.Contains(reservedDirs, d.MountPath) {
 		return invalid(field+".mountPath", "the host needs %s as it is", d.MountPath)
 	}
 	return nil

@@ -4,8 +4,6 @@
 package node
 
 import (
-	"strings"
-
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
@@ -41,8 +39,8 @@ type distribution struct {
 	// extra adds what only this operating system has; nil is nothing.
 	extra func(n *Node, in Input) error
 
-	// time writes the time servers, and names the service to restart.
-	time func(servers []string) (file File, service string)
+	// time describes the time servers.
+	time func(servers []string) timeServers
 }
 
 func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error) {
@@ -72,25 +70,6 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 func FormatOf(spec *bootstrapv1.BootstrapConfigSpec) (bootstrapv1.Format, error) {
 	os, err := distributionOf(spec)
 	return os.format, err
-}
-
-// timesyncd writes the time servers for systemd-timesyncd.
-func timesyncd(servers []string) (File, string) {
-	return File{
-		Path:    "/etc/systemd/timesyncd.conf.d/50-drover.conf",
-		Mode:    0o644,
-		Content: []byte("[Time]\nNTP=" + strings.Join(servers, " ") + "\n"),
-	}, "systemd-timesyncd.service"
-}
-
-func addTime(n *Node, os distribution, in Input) error {
-	if len(in.Spec.NTP.Servers) == 0 {
-		return nil
-	}
-	file, service := os.time(in.Spec.NTP.Servers)
-	n.Files = append(n.Files, file)
-	n.Services = append([]string{service}, n.Services...)
-	return nil
 }
 
 func addOwn(n *Node, os distribution, in Input) error {

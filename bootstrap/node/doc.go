@@ -30,6 +30,6 @@
 // kubelet.service has exactly one ExecStart. It is the path of the kubelet followed by literal arguments of
 // the form --flag=value, one per line, joined by backslash and newline; no drop-in of ours changes it. An
 // argument that holds a space, a quote or a backslash is enclosed in double quotes with backslash escapes, and
-// %% stands for %, as systemd reads it. Values that come from the instance's metadata are jinja expressions
+// %% is %, as systemd reads it. Values that come from the instance's metadata are jinja expressions
 // such as {{ ds.meta_data.local_hostname }}; then the user data starts with "## template: jinja", and only then.
 package node

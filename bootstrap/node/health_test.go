@@ -49,7 +49,7 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 		want       string
 	}{
 		"it restarts a kubelet that hangs, after three misses each": {kubelet: hangs, timeout: "0.2", containerd: true, want: kubelet + kubelet},
-		"it restarts a kubelet that says it is not healthy":         {kubelet: sick, containerd: true, want: kubelet + kubelet},
+		"it restarts a kubelet that reports to be unhealthy":        {kubelet: sick, containerd: true, want: kubelet + kubelet},
 		"it restarts a containerd that does not answer":             {kubelet: healthy, want: containerd + containerd},
 		"it leaves alone what answers":                              {kubelet: healthy, containerd: true},
 		"it leaves alone what systemd will start":                   {kubelet: hangs, inactive: true},
@@ -100,12 +100,16 @@ func TestHealthCheckFindsDownloadedBinaries(t *testing.T) {
 	for name, there := range map[string]bool{"ctr in /opt/bin": true, "no ctr": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opt := t.TempDir()
+			opt, system := t.TempDir(), t.TempDir() // of the host under test, which may have other programs than this one
+			programs := []string{filepath.Join(system, "curl"), filepath.Join(system, "nproc")}
 			if there {
-				must(t, os.WriteFile(filepath.Join(opt, "ctr"), []byte("#!/bin/sh\n"), 0o700))
+				programs = append(programs, filepath.Join(opt, "ctr"))
+			}
+			for _, program := range programs {
+				must(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
 			}
 			script := strings.Replace(healthCheck, "/opt/bin", opt, 1)
-			out, err := bash(t, "set +eu\nsleep() { return 1; }\n"+script)
+			out, err := bash(t, "set +eu\nPATH="+system+"\nsleep() { return 1; }\n"+script)
 			if (err == nil) != there {
 				t.Errorf("err = %v\n%s", err, out)
 			}

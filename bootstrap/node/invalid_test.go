@@ -123,10 +123,10 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		"label twice":                       {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, bootstrapv1.Disk{Device: "/dev/sdc", Label: "a", MountPath: "/srv/b"}), "spec.disks[1].label"},
 		"disk over what the host needs":     {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/etc/kubernetes"}), "spec.disks[0].mountPath"},
 		"disk over a folder that is in use": {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/var/lib"}), "spec.disks[0].mountPath"},
-		"kubeadm that nobody runs": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+		"kubeadm that is not run": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Binaries.Kubeadm = []bootstrapv1.Download{{}}
 		}, "spec.binaries.kubeadm"},
-		"checks of a kubeadm that nobody runs": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+		"checks of a kubeadm that is not run": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Join.IgnorePreflightErrors = []string{"Swap"}
 		}, "spec.join.ignorePreflightErrors"},
 		"variable for kubeadm": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {

@@ -53,6 +53,10 @@ type Node struct {
 	// Setup are shell commands of the operating system that prepare the host, before downloads.
 	Setup []string
 
+	// TimeServices are units that synchronise the clock. The first that the host has is enabled and restarted before the
+	// others; it is an error if the host has none. Empty leaves the clock to the image.
+	TimeServices []string
+
 	// Services are the units to enable and start, in order.
 	Services []string
 

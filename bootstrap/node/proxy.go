@@ -10,7 +10,7 @@ import (
 	"drover.io/bootstrap/node/quote"
 )
 
-// proxyFile holds the proxy's environment. A proxy's URL may carry a password: the file is 0600.
+// proxyFile holds the proxy's environment. A proxy's URL may contain a password: the file is 0600.
 const proxyFile = "/etc/drover/proxy.env"
 
 func addProxy(n *Node, _ distribution, in Input) error {

@@ -22,26 +22,19 @@ func enterprise() distribution {
 		format:   bootstrapv1.CloudConfig,
 		kubelet:  "/usr/bin/kubelet",
 		packages: true,
-		time:     chrony,
+		time:     chronyd,
 		setup: []string{
 			// The distribution's policies have no rules for a kubelet and its containers.
 			"if [ -e /etc/selinux/config ]; then setenforce 0 || true; sed -i 's/^SELINUX=enforcing$/SELINUX=permissive/' /etc/selinux/config; fi",
 			// firewalld would drop traffic between pods and to node ports.
 			"if systemctl cat firewalld.service >/dev/null 2>&1; then systemctl disable --quiet --now firewalld.service; fi",
+			// Images for clouds have a service that gives each address of an instance a routing table of its own, and takes
+			// away the routes of a CNI plugin.
+			"for unit in nm-cloud-setup.timer nm-cloud-setup.service; do if systemctl cat $unit >/dev/null 2>&1; then systemctl disable --quiet --now $unit; fi; done",
 		},
 		trustFile:    "/etc/pki/ca-trust/source/anchors/drover.pem",
 		trustCommand: "update-ca-trust extract",
 	}
-}
-
-// chrony replaces the configuration of chronyd, which has no folder for additions.
-func chrony(servers []string) (File, string) {
-	var b strings.Builder
-	for _, s := range servers {
-		b.WriteString("server " + s + " iburst\n")
-	}
-	b.WriteString("driftfile /var/lib/chrony/drift\nmakestep 1.0 3\nrtcsync\nlogdir /var/log/chrony\n")
-	return File{Path: "/etc/chrony.conf", Mode: 0o644, Content: []byte(b.String())}, "chronyd.service"
 }
 
 // Subscription registers a host with Red Hat or with a Satellite server.

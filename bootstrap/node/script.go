@@ -90,6 +90,7 @@ func (n *Node) script() []byte {
 	}
 	line("mkdir -p /etc/cni/net.d /opt/cni/bin")
 	line("systemctl daemon-reload")
+	n.writeTimeService(line)
 	for _, service := range n.Services {
 		line("systemctl enable --quiet %s", service)
 		if service == kubeletUnit && n.kubeadm != "" {

@@ -93,9 +93,9 @@ func TestDownloadIsInstalledOnlyAfterVerification(t *testing.T) {
 func TestStalledDownloadIsRetried(t *testing.T) {
 	t.Parallel()
 	content := []byte("a program")
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) > 1 {
+		if requests.Add(1) > 1 {
 			_, _ = w.Write(content)
 			return
 		}
@@ -187,5 +187,45 @@ func TestSpecValuesAreNotExecuted(t *testing.T) {
 		if refused, is := errors.AsType[*InvalidError](err); !is || refused.Field != "Machine.spec.version" {
 			t.Errorf("version %q: got %v", version, err)
 		}
+	}
+}
+
+// TestTimeServiceIsThatOfTheImage: images of Ubuntu have chrony or systemd-timesyncd, and a bootstrap that enabled one that
+// is missing would end there.
+func TestTimeServiceIsThatOfTheImage(t *testing.T) {
+	t.Parallel()
+	in := minimal(bootstrapv1.Ubuntu)
+	in.Spec.NTP.Servers = []string{"ntp.example.test"}
+	var script strings.Builder
+	describe(t, in).writeTimeService(func(format string, args ...any) { fmt.Fprintf(&script, format+"\n", args...) })
+	for name, test := range map[string]struct {
+		units, restarted string
+		fails            bool
+	}{
+		"chrony":                       {units: "chrony.service", restarted: "chrony.service"},
+		"systemd-timesyncd":            {units: "systemd-timesyncd.service", restarted: "systemd-timesyncd.service"},
+		"chrony where both are there":  {units: "systemd-timesyncd.service chrony.service", restarted: "chrony.service"},
+		"an error where there is none": {fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := bash(t, `units=" `+test.units+` "
+systemctl() {
+  case $1 in
+    cat) [[ $units == *" $2 "* ]] ;;
+    restart) echo "restarted $2" ;;
+  esac
+}
+`+script.String())
+			if (err != nil) != test.fails {
+				t.Fatalf("error %v: %s", err, out)
+			}
+			if want := "restarted " + test.restarted + "\n"; !test.fails && out != want {
+				t.Errorf("output %q, want %q", out, want)
+			}
+			if test.fails && !strings.Contains(out, "spec.ntp.servers") {
+				t.Errorf("the output does not name the field: %q", out)
+			}
+		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // checkText refuses what no program on a host takes for text: systemd and parsers of YAML ignore or refuse a whole file
-// for one noncharacter of Unicode. Only the content of the operator's files is theirs.
+// for one noncharacter of Unicode. Only the content of files is not checked.
 func checkText(spec *bootstrapv1.BootstrapConfigSpec) error {
 	raw, err := json.Marshal(spec)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	kubeletKubeconfig   = "/etc/kubernetes/kubelet.conf"
 )
 
-// hostName is a name or an address as it stands in a URL, without the brackets of IPv6, and portNumber a port.
+// hostName is a name or an address as in a URL, without the brackets of IPv6, and portNumber a port.
 var (
 	hostName   = regexp.MustCompile(`^[A-Za-z0-9.:-]+$`)
 	portNumber = regexp.MustCompile(`^[0-9]{1,5}$`)

@@ -14,7 +14,7 @@ func ubuntu() distribution {
 		kubelet:    "/usr/bin/kubelet",
 		resolvConf: "/run/systemd/resolve/resolv.conf",
 		packages:   true,
-		time:       timesyncd,
+		time:       chronyOrTimesyncd,
 		trustFile:  "/usr/local/share/ca-certificates/drover.crt",
 		setup: []string{
 			// ufw drops forwarded packets, which is what pod traffic is.

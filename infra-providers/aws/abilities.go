@@ -54,17 +54,17 @@ func isAWSHost(host string) bool {
 	return strings.HasSuffix(name, ".amazonaws.com") || strings.HasSuffix(name, ".amazonaws.com.cn")
 }
 
-// Size implements driver.Sizer.
-func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
-	size, err := d.lookup.Size(ctx, config.Spec)
+// Capacity implements driver.CapacityProvider.
+func (d *Driver) Capacity(ctx context.Context, config InstanceConfig) (driver.Capacity, error) {
+	size, err := d.lookup.Capacity(ctx, config.Spec)
 	if err != nil {
-		return driver.Size{}, toCreateError(err, config)
+		return driver.Capacity{}, toCreateError(err, config)
 	}
 	return size, nil
 }
 
 // FindImage implements driver.ImageFinder. The image is empty where a launch template chooses it.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.Image, error) {
 	found, err := d.lookup.Image(ctx, config.Spec)
 	if err != nil {
 		return driver.Image{}, toCreateError(err, config)

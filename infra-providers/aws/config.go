@@ -25,8 +25,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Config is the configuration of one EC2 instance.
-type Config struct {
+// InstanceConfig is the configuration of one EC2 instance.
+type InstanceConfig struct {
 	// Spec is the machine's, with its defaults.
 	Spec infrav1.AWSMachineSpec
 	Zone string
@@ -34,11 +34,11 @@ type Config struct {
 	Pinned bool
 }
 
-// NewConfig defaults the spec of a machine. The schema's rules have validated it.
-func NewConfig(machine *infrav1.AWSMachine, zone string) (Config, error) {
+// NewInstanceConfig defaults the spec of a machine. The schema's rules have validated it.
+func NewInstanceConfig(machine *infrav1.AWSMachine, zone string) (InstanceConfig, error) {
 	spec := *machine.Spec.DeepCopy()
 	if spec.InstanceType == "" {
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: errors.New("it must be set")}
+		return InstanceConfig{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: errors.New("it must be set")}
 	}
 	spec.Metadata.Tokens = cmp.Or(spec.Metadata.Tokens, string(types.HttpTokensStateRequired))
 	spec.Metadata.Endpoint = cmp.Or(spec.Metadata.Endpoint, string(types.InstanceMetadataEndpointStateEnabled))
@@ -46,17 +46,17 @@ func NewConfig(machine *infrav1.AWSMachine, zone string) (Config, error) {
 	if spec.LaunchTemplate.ID != "" || spec.LaunchTemplate.Name != "" {
 		spec.LaunchTemplate.Version = cmp.Or(spec.LaunchTemplate.Version, "$Default")
 	}
-	return Config{Spec: spec, Zone: cmp.Or(zone, spec.Zone), Pinned: zone != ""}, nil
+	return InstanceConfig{Spec: spec, Zone: cmp.Or(zone, spec.Zone), Pinned: zone != ""}, nil
 }
 
 // alternatives returns the configurations of the fallbacks, in their order. The failure domain of a Machine is kept, so
 // fallbacks with another zone are left out.
-func alternatives(config Config) (all []Config) {
+func alternatives(config InstanceConfig) (all []InstanceConfig) {
 	for _, fallback := range config.Spec.Fallbacks {
 		if config.Pinned && fallback.Zone != "" && fallback.Zone != config.Zone {
 			continue
 		}
-		other := Config{Spec: *config.Spec.DeepCopy(), Zone: cmp.Or(fallback.Zone, config.Zone), Pinned: config.Pinned}
+		other := InstanceConfig{Spec: *config.Spec.DeepCopy(), Zone: cmp.Or(fallback.Zone, config.Zone), Pinned: config.Pinned}
 		other.Spec.InstanceType = cmp.Or(fallback.InstanceType, other.Spec.InstanceType)
 		if fallback.Subnet.ID != "" || len(fallback.Subnet.Filters) > 0 {
 			other.Spec.Subnet = fallback.Subnet
@@ -72,9 +72,9 @@ func alternatives(config Config) (all []Config) {
 	return all
 }
 
-// toPlace returns what may lack capacity: an instance type in a zone, spot apart from on demand. Without a zone it is
+// toOffering returns what may lack capacity: an instance type in a zone, spot apart from on demand. Without a zone it is
 // the subnet.
-func toPlace(config Config) (instanceType, zone string) {
+func toOffering(config InstanceConfig) (instanceType, zone string) {
 	instanceType = config.Spec.InstanceType
 	if config.Spec.Spot != nil {
 		instanceType += " (spot)"
@@ -88,7 +88,7 @@ func toAccount(machine *infrav1.AWSMachine) driver.Account {
 }
 
 // launchInput returns what package launch needs for a request.
-func launchInput(req driver.Request[Config]) launch.Input {
+func launchInput(req driver.Request[InstanceConfig]) launch.Input {
 	tags := map[string]string{"Name": req.Identity.Name}
 	for key, value := range req.Config.Spec.Tags {
 		tags[key] = value
@@ -109,8 +109,8 @@ func launchInput(req driver.Request[Config]) launch.Input {
 
 // clientToken derives the client token from the identity and from what distinguishes one alternative from another:
 // EC2 binds a token to its parameters even when the first request with it met a lack of capacity.
-func clientToken(id driver.Identity, config Config) string {
-	instanceType, _ := toPlace(config)
+func clientToken(id driver.Identity, config InstanceConfig) string {
+	instanceType, _ := toOffering(config)
 	return digest(string(id.UID), instanceType, config.Zone, config.Spec.Subnet)
 }
 

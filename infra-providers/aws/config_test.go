@@ -19,38 +19,38 @@ func TestNewConfig(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec infrav1.AWSMachineSpec
 		zone string
-		want Config
+		want InstanceConfig
 	}{
 		"requires session tokens within one hop by default": {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large"}, "",
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: strict}},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: strict}},
 		},
 		"takes the zone of the spec": {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a"}, "",
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a", Metadata: strict}, Zone: "a"},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a", Metadata: strict}, Zone: "a"},
 		},
 		"prefers the failure domain of the Machine": {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a"}, "b",
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a", Metadata: strict}, Zone: "b", Pinned: true},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a", Metadata: strict}, Zone: "b", Pinned: true},
 		},
 		"takes the launch template's default version": {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large", LaunchTemplate: infrav1.AWSLaunchTemplate{Name: "nodes"}}, "",
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: strict, LaunchTemplate: infrav1.AWSLaunchTemplate{Name: "nodes", Version: "$Default"}}},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: strict, LaunchTemplate: infrav1.AWSLaunchTemplate{Name: "nodes", Version: "$Default"}}},
 		},
 		"keeps what the user chose": {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: infrav1.AWSMetadata{Tokens: "optional", Endpoint: "disabled", HopLimit: ptr.To[int32](3)}}, "",
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: infrav1.AWSMetadata{Tokens: "optional", Endpoint: "disabled", HopLimit: ptr.To[int32](3)}}},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Metadata: infrav1.AWSMetadata{Tokens: "optional", Endpoint: "disabled", HopLimit: ptr.To[int32](3)}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := NewConfig(&infrav1.AWSMachine{Spec: test.spec}, test.zone)
+			got, err := NewInstanceConfig(&infrav1.AWSMachine{Spec: test.spec}, test.zone)
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
-	if _, err := NewConfig(&infrav1.AWSMachine{}, ""); !driver.IsInvalidConfiguration(err) {
+	if _, err := NewInstanceConfig(&infrav1.AWSMachine{}, ""); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("without an instance type: got %v", err)
 	}
 }
@@ -65,29 +65,29 @@ func TestAlternatives(t *testing.T) {
 		{InstanceType: "m7a.large", Market: "Spot"},
 	}
 	for name, test := range map[string]struct {
-		config Config
+		config InstanceConfig
 		want   []alternative
 	}{
 		"keeps the order and what is left out": {
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Spot: &infrav1.AWSSpot{MaxPrice: "1"}, Subnet: infrav1.AWSSelector{ID: "subnet-a"}, Fallbacks: fallbacks}, Zone: "a"},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Spot: &infrav1.AWSSpot{MaxPrice: "1"}, Subnet: infrav1.AWSSelector{ID: "subnet-a"}, Fallbacks: fallbacks}, Zone: "a"},
 			[]alternative{{"m7a.large (spot)", "a", "subnet-a"}, {"m7i.large (spot)", "b", "subnet-b"}, {"m7i.large", "a", "subnet-a"}, {"m7a.large (spot)", "a", "subnet-a"}},
 		},
 		"keeps the failure domain of the Machine": {
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Fallbacks: fallbacks}, Zone: "a", Pinned: true},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Fallbacks: fallbacks}, Zone: "a", Pinned: true},
 			[]alternative{{"m7a.large", "a", ""}, {"m7i.large", "a", ""}, {"m7a.large (spot)", "a", ""}},
 		},
 		"accepts a fallback in the failure domain of the Machine": {
-			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Fallbacks: fallbacks[1:2]}, Zone: "b", Pinned: true},
+			InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Fallbacks: fallbacks[1:2]}, Zone: "b", Pinned: true},
 			[]alternative{{"m7i.large", "b", "subnet-b"}},
 		},
-		"has none without fallbacks": {Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large"}}, nil},
+		"has none without fallbacks": {InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before := Config{Spec: *test.config.Spec.DeepCopy(), Zone: test.config.Zone, Pinned: test.config.Pinned}
+			before := InstanceConfig{Spec: *test.config.Spec.DeepCopy(), Zone: test.config.Zone, Pinned: test.config.Pinned}
 			var got []alternative
 			for _, other := range alternatives(test.config) {
-				instanceType, _ := toPlace(other)
+				instanceType, _ := toOffering(other)
 				got = append(got, alternative{instanceType, other.Zone, other.Spec.Subnet.ID})
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -105,7 +105,7 @@ func TestAlternatives(t *testing.T) {
 func TestClientToken(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c"}}
-	config := Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large"}, Zone: "a"}
+	config := InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large"}, Zone: "a"}
 	moved := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "other"}}
 	if clientToken(id, config) != clientToken(moved, config) {
 		t.Error("another UID of the Cluster changes the token")

@@ -29,7 +29,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates/status,verbs=patch
 
 // callTimeout bounds one call of the API. An answer that takes longer counts as lost.
@@ -47,26 +47,26 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Cloud returns the description of EC2. The limits leave room for other clients of the account: EC2 permits about
+// Cloud returns the description of EC2. The limits leave capacity for other clients of the account: EC2 permits about
 // twice as much.
-func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
-	return driver.Cloud[*infrav1.AWSMachine, Config]{
+func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, InstanceConfig] {
+	return driver.Cloud[*infrav1.AWSMachine, InstanceConfig]{
 		Name:           "aws",
 		NewMachine:     func() *infrav1.AWSMachine { return &infrav1.AWSMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.AWSMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.AWSMachine] { return &infrav1.AWSMachineTemplate{} },
-		Config:         NewConfig,
+		Config:         NewInstanceConfig,
 		Account:        toAccount,
 		Alternatives:   alternatives,
-		Place:          toPlace,
+		Offering:       toOffering,
 		Limits:         driver.Limits{PerSecond: 10, Burst: 50},
-		Connect: func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
+		Connect: func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return connect(ctx, options, account, credentials)
 		},
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger and
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger and
 // driver.Restarter.
 type Driver struct {
 	api       api
@@ -134,7 +134,7 @@ func (c bufferedClient) Do(request *http.Request) (*http.Response, error) {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	found, err := d.findListed(ctx, req.Identity)
 	if err != nil {
 		return driver.Instance{}, err
@@ -166,7 +166,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 // checkEarlierCreation fails while an earlier call may have created an instance that EC2 does not list yet and that the
 // request would duplicate: a client token is valid in one zone, and a filter or a launch template may now select
 // another one.
-func (d *Driver) checkEarlierCreation(req driver.Request[Config], request *ec2.RunInstancesInput) error {
+func (d *Driver) checkEarlierCreation(req driver.Request[InstanceConfig], request *ec2.RunInstancesInput) error {
 	if d.creations.UnansweredElsewhere(req.Identity.UID, launch.Place(request)) {
 		return errNotListedYet
 	}
@@ -178,7 +178,7 @@ func (d *Driver) checkEarlierCreation(req driver.Request[Config], request *ec2.R
 }
 
 // createdInstance returns the instance in the answer of RunInstances, or the kind of its error.
-func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req driver.Request[Config], place string) (driver.Instance, error) {
+func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req driver.Request[InstanceConfig], place string) (driver.Instance, error) {
 	if errorCode(err) == codeTokenMismatch {
 		return driver.Instance{}, errNotListedYet
 	}

@@ -23,20 +23,20 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[aws.Config] {
-		return conformanceWorld(t, newWorld(t, awsfake.Options{PendingReads: 1, StoppingReads: 2, TerminatedReads: 3}))
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[aws.InstanceConfig] {
+		return conformanceEnv(t, newEnv(t, awsfake.Options{PendingReads: 1, StoppingReads: 2, TerminatedReads: 3}))
 	})
 }
 
-func conformanceWorld(t *testing.T, ec2 world) drivertest.World[aws.Config] {
+func conformanceEnv(t *testing.T, ec2 env) drivertest.Environment[aws.InstanceConfig] {
 	t.Helper()
 	once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.FailNext(fault) } }
 	other := newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType, s.Subnet.ID = "m7i.xlarge", awsfake.SubnetB })
-	return drivertest.World[aws.Config]{
+	return drivertest.Environment[aws.InstanceConfig]{
 		Driver: ec2.connect(t),
 		Config: newConfig(t, func(*infrav1.AWSMachineSpec) {}),
 		Other:  &other,
-		Invalid: map[string]aws.Config{
+		Invalid: map[string]aws.InstanceConfig{
 			"an unknown subnet":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
 			"no matching subnet": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "none") }),
 			"no matching group": newConfig(t, func(s *infrav1.AWSMachineSpec) {
@@ -45,13 +45,13 @@ func conformanceWorld(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 			"an unknown key": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
 			"another zone":   newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
 		},
-		NoImage: map[string]aws.Config{
+		NoImage: map[string]aws.InstanceConfig{
 			"an unknown image":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
 			"no matching image": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
 			"a disabled image":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{ID: awsfake.DisabledImage} }),
 		},
 		ImageOf:   func(created driver.Instance) string { return ec2.cloud.ImageOf(created.ID) },
-		Reconnect: func() driver.Driver[aws.Config] { return ec2.connect(t) },
+		Reconnect: func() driver.Driver[aws.InstanceConfig] { return ec2.connect(t) },
 		Lose:      once(awsfake.Fault{Lost: true}),
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         once(awsfake.Fault{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation."}),
@@ -75,13 +75,13 @@ func conformanceWorld(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 // The tags of the instance, its volumes and its network interface change; those of another machine do not.
 func TestTagChangesVolumesAndNetworkInterfaces(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	connected := ec2.connect(t)
 	moves := driver.Identity{UID: "moves", Name: "moves", Owner: driver.Owner{UID: "before", Namespace: "team", Name: "home"}}
 	stays := moves
 	stays.UID, stays.Name = "stays", "stays"
 	for _, id := range []driver.Identity{moves, stays} {
-		request := driver.Request[aws.Config]{Identity: id, Config: newConfig(t, withFallbacks), UserData: []byte("#cloud-config\n")}
+		request := driver.Request[aws.InstanceConfig]{Identity: id, Config: newConfig(t, withFallbacks), UserData: []byte("#cloud-config\n")}
 		if _, err := connected.Create(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
@@ -105,8 +105,8 @@ func TestTagChangesVolumesAndNetworkInterfaces(t *testing.T) {
 	}
 }
 
-// world is a fake EC2 behind an HTTP server, with a clock that can be advanced and runs at a speed.
-type world struct {
+// env is a fake EC2 behind an HTTP server, with a clock that can be advanced and runs at a speed.
+type env struct {
 	cloud  *awsfake.Cloud
 	url    string
 	began  time.Time
@@ -114,14 +114,14 @@ type world struct {
 	speed  int64
 }
 
-func (w world) now() time.Time {
+func (w env) now() time.Time {
 	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
 }
 
-func (w world) advance(by time.Duration) { w.offset.Add(int64(by)) }
+func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
-// newWorld starts a fake EC2. The test fails if a request or an answer violates the official description.
-func newWorld(t *testing.T, options awsfake.Options) world {
+// newEnv starts a fake EC2. The test fails if a request or an answer violates the official description.
+func newEnv(t *testing.T, options awsfake.Options) env {
 	t.Helper()
 	cloud, err := awsfake.New(options)
 	if err != nil {
@@ -139,23 +139,23 @@ func newWorld(t *testing.T, options awsfake.Options) world {
 			}
 		}
 	})
-	return world{cloud: cloud, url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	return env{cloud: cloud, url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
 }
 
 // connect returns a driver with valid credentials whose process started longer than the startup window ago.
-func (w world) connect(t *testing.T) driver.Driver[aws.Config] {
+func (w env) connect(t *testing.T) driver.Driver[aws.InstanceConfig] {
 	t.Helper()
 	age := createcache.Window
 	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
 }
 
 // connectRestarted returns the driver of a process that has just started.
-func (w world) connectRestarted(t *testing.T) driver.Driver[aws.Config] {
+func (w env) connectRestarted(t *testing.T) driver.Driver[aws.InstanceConfig] {
 	t.Helper()
 	return w.connectAt(t, w.now, func() {})
 }
 
-func (w world) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[aws.Config] {
+func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[aws.InstanceConfig] {
 	t.Helper()
 	defer connected()
 	created, err := w.descriptionAt(now).Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, secret(awsfake.AccessKey))
@@ -165,11 +165,11 @@ func (w world) connectAt(t *testing.T, now func() time.Time, connected func()) d
 	return created
 }
 
-func (w world) description() driver.Cloud[*infrav1.AWSMachine, aws.Config] {
+func (w env) description() driver.Cloud[*infrav1.AWSMachine, aws.InstanceConfig] {
 	return w.descriptionAt(w.now)
 }
 
-func (w world) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.Config] {
+func (w env) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.InstanceConfig] {
 	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Clock: clockFunc(now)})
 }
 
@@ -196,9 +196,9 @@ func newSpec(change func(*infrav1.AWSMachineSpec)) infrav1.AWSMachineSpec {
 	return s
 }
 
-func newConfig(t *testing.T, change func(*infrav1.AWSMachineSpec)) aws.Config {
+func newConfig(t *testing.T, change func(*infrav1.AWSMachineSpec)) aws.InstanceConfig {
 	t.Helper()
-	created, err := aws.NewConfig(&infrav1.AWSMachine{Spec: newSpec(change)}, "")
+	created, err := aws.NewInstanceConfig(&infrav1.AWSMachine{Spec: newSpec(change)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,13 +209,13 @@ func selector(name string, values ...string) infrav1.AWSSelector {
 	return infrav1.AWSSelector{Filters: []infrav1.AWSFilter{{Name: name, Values: values}}}
 }
 
-func newRequest(id driver.Identity, config aws.Config) driver.Request[aws.Config] {
-	return driver.Request[aws.Config]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func newRequest(id driver.Identity, config aws.InstanceConfig) driver.Request[aws.InstanceConfig] {
+	return driver.Request[aws.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
-func listInstanceIDs(t *testing.T, d driver.Driver[aws.Config]) (ids []string) {
+func listInstanceIDs(t *testing.T, d driver.Driver[aws.InstanceConfig]) (ids []string) {
 	t.Helper()
 	for instance, err := range d.List(t.Context(), driver.Owner{}) {
 		if err != nil {

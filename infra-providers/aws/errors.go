@@ -33,9 +33,9 @@ var errNotListedYet = errors.New("the instance was requested a moment ago and EC
 var errCreationUnknown = errors.New("EC2 does not list the instance; it may not yet list what was requested before this provider started, which takes up to two minutes")
 
 // toCreateError converts an error of RunInstances and of the lookups before it, where an invalid parameter is an invalid spec.
-func toCreateError(err error, config Config) error {
+func toCreateError(err error, config InstanceConfig) error {
 	reason := stableError(err)
-	instanceType, zone := toPlace(config)
+	instanceType, zone := toOffering(config)
 	switch code := errorCode(err); code {
 	case "InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientAddressCapacity", "UnfulfillableCapacity":
 		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: placed(config), Err: reason}
@@ -54,8 +54,8 @@ func toCreateError(err error, config Config) error {
 	}
 }
 
-// placed reports whether a configuration asks for a part of the zone only, which may be full by itself.
-func placed(config Config) bool {
+// placed reports whether a configuration requests a part of the zone only, which may be full by itself.
+func placed(config InstanceConfig) bool {
 	return config.Spec.Placement != (infrav1.AWSPlacement{}) || config.Spec.CapacityReservation != (infrav1.AWSCapacityReservation{})
 }
 

@@ -57,7 +57,7 @@ func TestToError(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			err := fmt.Errorf("operation error EC2: %w", &smithy.GenericAPIError{Code: code, Message: "words"})
-			if diff := cmp.Diff(want, kindOf(toCreateError(err, Config{}))); diff != "" {
+			if diff := cmp.Diff(want, kindOf(toCreateError(err, InstanceConfig{}))); diff != "" {
 				t.Errorf("creating (-want +got):\n%s", diff)
 			}
 			// An invalid spec must never prevent a deletion.
@@ -85,7 +85,7 @@ func kindOf(err error) string {
 
 func TestCapacityErrorHasTypeAndZone(t *testing.T) {
 	t.Parallel()
-	config := Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Spot: &infrav1.AWSSpot{}}, Zone: "z"}
+	config := InstanceConfig{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Spot: &infrav1.AWSSpot{}}, Zone: "z"}
 	got, _ := errors.AsType[*driver.InsufficientCapacityError](toCreateError(&smithy.GenericAPIError{Code: "InsufficientInstanceCapacity", Message: "words"}, config))
 	want := &driver.InsufficientCapacityError{InstanceType: "m7i.large (spot)", Zone: "z", Err: errors.New("InsufficientInstanceCapacity: words")}
 	if got == nil || got.InstanceType != want.InstanceType || got.Zone != want.Zone || got.Error() != want.Error() {
@@ -132,20 +132,20 @@ func TestStableError(t *testing.T) {
 // TestWhatOnlyTheRequestLacks: a subnet, a price, a reservation or a host that other requests need not have.
 func TestWhatOnlyTheRequestLacks(t *testing.T) {
 	t.Parallel()
-	grouped := Config{}
+	grouped := InstanceConfig{}
 	grouped.Spec.Placement.Group = "close"
 	for name, test := range map[string]struct {
 		code   string
-		config Config
+		config InstanceConfig
 		want   bool
 	}{
-		"instances in a zone":         {"InsufficientInstanceCapacity", Config{}, false},
+		"instances in a zone":         {"InsufficientInstanceCapacity", InstanceConfig{}, false},
 		"instances near each other":   {"InsufficientInstanceCapacity", grouped, true},
-		"addresses of a subnet":       {"InsufficientFreeAddressesInSubnet", Config{}, true},
-		"a price":                     {"SpotMaxPriceTooLow", Config{}, true},
-		"a reservation":               {"ReservationCapacityExceeded", Config{}, true},
-		"a dedicated host":            {"InsufficientHostCapacity", Config{}, true},
-		"a combination of parameters": {"Unsupported", Config{}, true},
+		"addresses of a subnet":       {"InsufficientFreeAddressesInSubnet", InstanceConfig{}, true},
+		"a price":                     {"SpotMaxPriceTooLow", InstanceConfig{}, true},
+		"a reservation":               {"ReservationCapacityExceeded", InstanceConfig{}, true},
+		"a dedicated host":            {"InsufficientHostCapacity", InstanceConfig{}, true},
+		"a combination of parameters": {"Unsupported", InstanceConfig{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,7 @@ import (
 // must not count as absent.
 func TestUnansweredCreationIsNotAbsent(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connect(t)
 	ec2.cloud.HideNext(3)
 	ec2.cloud.FailNext(awsfake.Fault{Lost: true})
@@ -47,7 +47,7 @@ func TestUnansweredCreationIsNotAbsent(t *testing.T) {
 // TestFailedCreationIsAbsentAfterTheWindow has a request that had no effect.
 func TestFailedCreationIsAbsentAfterTheWindow(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{Faults: faultOf("RunInstances", awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"})})
+	ec2 := newEnv(t, awsfake.Options{Faults: faultOf("RunInstances", awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"})})
 	d := ec2.connect(t)
 	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
 		t.Fatal("the creation succeeded")
@@ -64,7 +64,7 @@ func TestFailedCreationIsAbsentAfterTheWindow(t *testing.T) {
 // TestInstanceIsNotAbsentAfterARestart has a provider that restarts after the creation, with an empty cache.
 func TestInstanceIsNotAbsentAfterARestart(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	ec2.cloud.HideNext(4)
 	created, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
@@ -96,7 +96,7 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	t.Run("finds the instance once it is listed", func(t *testing.T) {
 		t.Parallel()
-		ec2 := newWorld(t, awsfake.Options{})
+		ec2 := newEnv(t, awsfake.Options{})
 		ec2.cloud.HideNext(3)
 		ec2.cloud.FailNext(awsfake.Fault{Lost: true})
 		req := newRequest(identity, newConfig(t, unchanged))
@@ -119,7 +119,7 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 	})
 	t.Run("creates an instance when there is none", func(t *testing.T) {
 		t.Parallel()
-		ec2 := newWorld(t, awsfake.Options{})
+		ec2 := newEnv(t, awsfake.Options{})
 		d := ec2.connect(t)
 		req := newRequest(identity, newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }))
 		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
@@ -140,7 +140,7 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 // ID was stored.
 func TestTerminatedInstanceIsReplacedOnceUnlisted(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 2})
+	ec2 := newEnv(t, awsfake.Options{TerminatedReads: 2})
 	d := ec2.connect(t)
 	req := newRequest(identity, newConfig(t, unchanged))
 	first, err := d.Create(t.Context(), req)
@@ -167,7 +167,7 @@ func TestTerminatedInstanceIsReplacedOnceUnlisted(t *testing.T) {
 // TestDeleteRemovesDuplicates has two instances of one machine, created by two processes that run at the same time.
 func TestDeleteRemovesDuplicates(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connect(t)
 	for _, zone := range []string{awsfake.SubnetA, awsfake.SubnetB} {
 		ec2.cloud.HideNext(1)
@@ -187,7 +187,7 @@ func TestDeleteRemovesDuplicates(t *testing.T) {
 
 func TestConnectRequiresCredentials(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	for name, data := range map[string]driver.Credentials{
 		"no key":    {"AWS_SECRET_ACCESS_KEY": []byte("x")},
 		"no secret": {"AWS_ACCESS_KEY_ID": []byte("x")},
@@ -207,7 +207,7 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	for key, is := range map[string]func(error) bool{
 		awsfake.AccessKey: func(err error) bool { return err == nil },
 		"AKIAUNKNOWN":     driver.IsUnauthorized,
@@ -238,7 +238,7 @@ func faultOf(action string, fault awsfake.Fault) func(string) awsfake.Fault {
 }
 
 // wantDeleted waits until the instance is deleted and requires that nothing is left.
-func wantDeleted(t *testing.T, ec2 world, d driver.Driver[aws.Config]) {
+func wantDeleted(t *testing.T, ec2 env, d driver.Driver[aws.InstanceConfig]) {
 	t.Helper()
 	for range 20 {
 		if found, err := d.Get(t.Context(), identity); driver.IsNotFound(err) || err == nil && found.State == driver.Terminated {

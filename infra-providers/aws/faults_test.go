@@ -19,15 +19,15 @@ import (
 // times its subnet has no capacity; the other zone has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.AWSMachine, aws.Config] {
-		ec2 := newWorld(t, awsfake.Options{PendingReads: 2, StoppingReads: 2, TerminatedReads: 3, ListDelay: 1, Faults: func(action string) awsfake.Fault {
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AWSMachine, aws.InstanceConfig] {
+		ec2 := newEnv(t, awsfake.Options{PendingReads: 2, StoppingReads: 2, TerminatedReads: 3, ListDelay: 1, Faults: func(action string) awsfake.Fault {
 			return faults[random.Fault(action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances")]
 		}})
-		return faulttest.World[*infrav1.AWSMachine, aws.Config]{
+		return faulttest.Environment[*infrav1.AWSMachine, aws.InstanceConfig]{
 			Cloud:   ec2.description(),
 			Secret:  credentialsSecret("", awsfake.AccessKey),
 			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: newSpec(withFallbacks)} },
-			Hooks:   conformanceWorld(t, ec2),
+			Hooks:   conformanceEnv(t, ec2),
 			Pass: func(passed time.Duration) {
 				ec2.advance(passed)
 				ec2.cloud.Advance()

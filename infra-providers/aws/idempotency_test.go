@@ -23,22 +23,22 @@ func filteredSubnet(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role",
 // answer was lost and its repetition. EC2's client tokens are valid in one zone, and the first instance is not listed yet.
 func TestChangedSubnetSelectionCreatesNoSecondInstance(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]func(world, driver.Driver[aws.Config]) (driver.Driver[aws.Config], driver.Request[aws.Config]){
-		"in the same process": func(_ world, d driver.Driver[aws.Config]) (driver.Driver[aws.Config], driver.Request[aws.Config]) {
+	for name, again := range map[string]func(env, driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]){
+		"in the same process": func(_ env, d driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]) {
 			return d, newRequest(identity, newConfig(t, filteredSubnet))
 		},
-		"in the next process": func(ec2 world, _ driver.Driver[aws.Config]) (driver.Driver[aws.Config], driver.Request[aws.Config]) {
+		"in the next process": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]) {
 			req := newRequest(identity, newConfig(t, filteredSubnet))
 			req.Since = ec2.now().Add(-time.Minute)
 			return ec2.connectRestarted(t), req
 		},
-		"in the next process, after a move": func(ec2 world, _ driver.Driver[aws.Config]) (driver.Driver[aws.Config], driver.Request[aws.Config]) {
+		"in the next process, after a move": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]) {
 			return ec2.connectRestarted(t), newRequest(identity, newConfig(t, filteredSubnet))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ec2 := newWorld(t, awsfake.Options{})
+			ec2 := newEnv(t, awsfake.Options{})
 			d := ec2.connect(t)
 			ec2.cloud.HideNext(4)
 			ec2.cloud.FailNext(awsfake.Fault{Lost: true})
@@ -72,7 +72,7 @@ func TestChangedSubnetSelectionCreatesNoSecondInstance(t *testing.T) {
 // TestNewMachineIsCreatedInTheStartupWindow: the instance of a machine that is younger than the process is created at once.
 func TestNewMachineIsCreatedInTheStartupWindow(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connectRestarted(t)
 	req := newRequest(identity, newConfig(t, filteredSubnet))
 	req.Since = ec2.now().Add(time.Second)
@@ -89,7 +89,7 @@ func TestNewMachineIsCreatedInTheStartupWindow(t *testing.T) {
 // TestAnsweredCreationIsNotRepeated: the provider ID may not have been stored, and EC2 may not list the instance yet.
 func TestAnsweredCreationIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connect(t)
 	ec2.cloud.HideNext(3)
 	first, err := d.Create(t.Context(), newRequest(identity, newConfig(t, filteredSubnet)))
@@ -107,7 +107,7 @@ func TestAnsweredCreationIsNotRepeated(t *testing.T) {
 // TestRefusalResolvesAnUnansweredCreation: after it another configuration, in another zone, may be created.
 func TestRefusalResolvesAnUnansweredCreation(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connect(t)
 	full := newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" })
 	ec2.cloud.FailNext(awsfake.Fault{Lost: true})
@@ -125,7 +125,7 @@ func TestRefusalResolvesAnUnansweredCreation(t *testing.T) {
 // TestIdentityIsNotAPattern: EC2 matches wildcards in the values of filters, and the identity comes from an annotation.
 func TestIdentityIsNotAPattern(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connect(t)
 	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err != nil {
 		t.Fatal(err)
@@ -143,10 +143,10 @@ func TestIdentityIsNotAPattern(t *testing.T) {
 func TestTagKeepsTagsOfOtherMachines(t *testing.T) {
 	t.Parallel()
 	for _, uid := range []types.UID{"*", "vic?im"} {
-		ec2 := newWorld(t, awsfake.Options{})
+		ec2 := newEnv(t, awsfake.Options{})
 		d := ec2.connect(t)
-		victim := driver.Identity{UID: "victim", Name: "worker", Owner: driver.Owner{UID: "1", Namespace: "victim", Name: "home"}}
-		if _, err := d.Create(t.Context(), newRequest(victim, newConfig(t, unchanged))); err != nil {
+		other := driver.Identity{UID: "victim", Name: "worker", Owner: driver.Owner{UID: "1", Namespace: "victim", Name: "home"}}
+		if _, err := d.Create(t.Context(), newRequest(other, newConfig(t, unchanged))); err != nil {
 			t.Fatal(err)
 		}
 		before := ec2.cloud.Tags(driver.TagClusterNamespace)
@@ -178,7 +178,7 @@ func TestTagKeepsTagsOfOtherMachines(t *testing.T) {
 // TestTagKeepsTagsOfTheSameUID: the author of a machine may choose the UID of another machine.
 func TestTagKeepsTagsOfTheSameUID(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	own := driver.Identity{UID: "u", Name: "worker", Owner: driver.Owner{UID: "1", Namespace: "own", Name: "home"}}
 	other := driver.Identity{UID: "u", Name: "worker", Owner: driver.Owner{UID: "2", Namespace: "other", Name: "home"}}
 	for subnet, id := range map[string]driver.Identity{awsfake.SubnetA: own, awsfake.SubnetB: other} {
@@ -204,7 +204,7 @@ func TestTagKeepsTagsOfTheSameUID(t *testing.T) {
 // TestGetPrefersTheOldestRunningInstance has two instances of one machine.
 func TestGetPrefersTheOldestRunningInstance(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 10})
+	ec2 := newEnv(t, awsfake.Options{TerminatedReads: 10})
 	var ids []string
 	for _, subnet := range []string{awsfake.SubnetA, awsfake.SubnetB} {
 		ec2.cloud.HideNext(1)

@@ -96,7 +96,7 @@ func TestRunInstancesParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ec2 := newWorld(t, awsfake.Options{})
+			ec2 := newEnv(t, awsfake.Options{})
 			if _, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, test.change))); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestRunInstancesParameters(t *testing.T) {
 // TestTagsAreInTheRequest checks the tags of each type of resource in the request.
 func TestTagsAreInTheRequest(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	if _, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, allFields))); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestUserData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ec2 := newWorld(t, awsfake.Options{})
+			ec2 := newEnv(t, awsfake.Options{})
 			req := newRequest(identity, newConfig(t, unchanged))
 			req.UserData, req.Format = test.data, test.format
 			_, err := ec2.connect(t).Create(t.Context(), req)
@@ -202,7 +202,7 @@ func received(t *testing.T, encoded string) []byte {
 // TestLookupsAreCached proves that many machines of one template cost one lookup of each kind.
 func TestLookupsAreCached(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
+	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connect(t)
 	for _, uid := range []string{"1", "2", "3"} {
 		id := identity
@@ -217,48 +217,48 @@ func TestLookupsAreCached(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
+func TestInstanceCapacity(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
-	sizer, ok := ec2.connect(t).(driver.Sizer[aws.Config])
+	ec2 := newEnv(t, awsfake.Options{})
+	sizer, ok := ec2.connect(t).(driver.CapacityProvider[aws.InstanceConfig])
 	if !ok {
-		t.Fatal("the driver is not a Sizer")
+		t.Fatal("the driver is not a CapacityProvider")
 	}
 	for name, test := range map[string]struct {
 		change func(*infrav1.AWSMachineSpec)
-		want   driver.Size
+		want   driver.Capacity
 	}{
-		"has CPU, memory and the disk of the image": {unchanged, driver.Size{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
+		"has CPU, memory and the disk of the image": {unchanged, driver.Capacity{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "ephemeral-storage": resource.MustParse("8Gi")}}},
 		"has GPUs and the disk of the spec": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.RootVolume.SizeGiB = "g5.12xlarge", ptr.To[int32](100)
-		}, driver.Size{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
+		}, driver.Capacity{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 			"cpu": resource.MustParse("48"), "memory": resource.MustParse("192Gi"), "nvidia.com/gpu": resource.MustParse("4"), "ephemeral-storage": resource.MustParse("100Gi")}}},
 		"has the architecture of the type without an image": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.Image, s.LaunchTemplate.Name = "m7g.large", infrav1.AWSImage{}, "nodes"
-		}, driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi")}}},
+		}, driver.Capacity{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi")}}},
 		"has the architecture of the type when it cannot run the image": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.Image = "m7g.large", infrav1.AWSImage{ID: awsfake.OldImage}
-		}, driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
+		}, driver.Capacity{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "ephemeral-storage": resource.MustParse("8Gi")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := sizer.Size(t.Context(), newConfig(t, test.change))
+			got, err := sizer.Capacity(t.Context(), newConfig(t, test.change))
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
-	if _, err := sizer.Size(t.Context(), newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" })); !driver.IsInvalidConfiguration(err) {
+	if _, err := sizer.Capacity(t.Context(), newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" })); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("an unknown type: got %v", err)
 	}
 }
 
 func TestFindImage(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{})
-	finder, ok := ec2.connect(t).(driver.ImageFinder[aws.Config])
+	ec2 := newEnv(t, awsfake.Options{})
+	finder, ok := ec2.connect(t).(driver.ImageFinder[aws.InstanceConfig])
 	if !ok {
 		t.Fatal("the driver is not an ImageFinder")
 	}

@@ -32,7 +32,7 @@ func TestConcurrentLifecycles(t *testing.T) {
 		{Status: 503, Code: "RequestLimitExceeded", Message: "Request limit exceeded."},
 		{Status: 500, Code: "InternalError", Message: "An internal error has occurred"},
 	}
-	ec2 := newWorld(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 4, Faults: func(string) awsfake.Fault {
+	ec2 := newEnv(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 4, Faults: func(string) awsfake.Fault {
 		if n := draw(3 * len(faults)); n < len(faults) {
 			return faults[n]
 		}
@@ -58,7 +58,7 @@ func TestConcurrentLifecycles(t *testing.T) {
 }
 
 // runLifecycle creates, reads and deletes one instance, with as many attempts as it takes.
-func runLifecycle(t *testing.T, ec2 world, id driver.Identity, draw func(int) int) {
+func runLifecycle(t *testing.T, ec2 env, id driver.Identity, draw func(int) int) {
 	d := ec2.connect(t)
 	attempt := func(call func() bool) {
 		for range 500 {
@@ -73,7 +73,7 @@ func runLifecycle(t *testing.T, ec2 world, id driver.Identity, draw func(int) in
 	}
 	config := newConfig(t, unchanged)
 	attempt(func() bool {
-		created, err := d.Create(t.Context(), driver.Request[aws.Config]{Identity: id, Config: config, UserData: []byte("#cloud-config\n")})
+		created, err := d.Create(t.Context(), driver.Request[aws.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n")})
 		if err == nil {
 			id.ProviderID = created.ProviderID
 		}

@@ -68,7 +68,7 @@ const patience = 4 * time.Minute
 // credentials of a Secret.
 func TestReconcileMachine(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 5})
+	ec2 := newEnv(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 5})
 	s := serve(t, ec2)
 	s.create(credentialsSecret(s.home.Namespace, awsfake.AccessKey))
 	machine, _ := s.machine("worker-1", newSpec(func(s *infrav1.AWSMachineSpec) {
@@ -105,7 +105,7 @@ func TestReconcileMachine(t *testing.T) {
 // TestReconcileInvalidMachine has machines with invalid credentials and specs, and deletes them.
 func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()
-	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 5})
+	ec2 := newEnv(t, awsfake.Options{TerminatedReads: 5})
 	s := serve(t, ec2)
 	s.create(credentialsSecret(s.home.Namespace, awsfake.AccessKey))
 	unknown := credentialsSecret(s.home.Namespace, "AKIAUNKNOWN")
@@ -162,7 +162,7 @@ type harness struct {
 	home    *clusterv1.Cluster
 }
 
-func serve(t *testing.T, ec2 world) harness {
+func serve(t *testing.T, ec2 env) harness {
 	t.Helper()
 	ec2.speed = 100 // the windows of the driver are minutes
 	g := gomega.NewWithT(t)

@@ -156,12 +156,12 @@ func mustCreate(t *testing.T, spec infrav1.AWSMachineSpec) *infrav1.AWSMachine {
 }
 
 // wantRefusal requires an Invalid error with a text, or no error without one.
-func wantRefusal(t *testing.T, err error, says string) {
+func wantRefusal(t *testing.T, err error, message string) {
 	t.Helper()
-	if says == "" && err == nil {
+	if message == "" && err == nil {
 		return
 	}
-	if says == "" || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want a refusal with %q", err, says)
+	if message == "" || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), message) {
+		t.Errorf("got %v, want a refusal with %q", err, message)
 	}
 }

@@ -74,7 +74,7 @@ type Cloud[M Machine, C any] struct {
 	NewMachine     func() M
 	NewMachineList func() MachineList
 	NewTemplate    func() Template[M]
-	// Config converts the spec of a machine to what the cloud is asked for. The zone is the failure domain that
+	// Config converts the spec of a machine to the configuration that is requested of the cloud. The zone is the failure domain that
 	// the Machine was given and wins over the machine's own; empty when it has none. It fails with
 	// InvalidConfigurationError only.
 	Config func(machine M, zone string) (C, error)
@@ -82,17 +82,17 @@ type Cloud[M Machine, C any] struct {
 	NoCredentials bool
 	// Account returns the account of a machine.
 	Account func(machine M) Account
-	// Alternatives returns what to ask for instead, in order, where the cloud has no room or quota for the
+	// Alternatives returns the fallback configurations, in order, where the cloud has no capacity or quota for the
 	// configuration; nil for a cloud that has no choice to offer. It MUST be a pure function of the
 	// configuration and MUST keep a zone that the Machine was given. It needs Place.
 	//
-	// The next one is asked for only after the cloud refused the one before to this very machine with
+	// The next one is requested only after the cloud refused the one before to this very machine with
 	// InsufficientCapacityError or QuotaExceededError, so an answer that was lost never makes two instances.
 	Alternatives func(config C) []C
-	// Place returns the instance type and the zone of a configuration, so that a pair without room can be put
+	// Place returns the instance type and the zone of a configuration, so that a pair without capacity can be put
 	// aside; nil for a cloud without such shortages. What is sold apart, as spot is from on demand, MUST
 	// have a name of its own.
-	Place func(config C) (instanceType, zone string)
+	Offering func(config C) (instanceType, zone string)
 	// Limits are the calls that one account allows.
 	Limits Limits
 	// Connect returns a driver. It MUST NOT wait for the cloud: credentials are proven by the first call.

@@ -34,11 +34,11 @@ type Driver[C any] interface {
 	//
 	// Where the instance needs other things first, such as a network interface that takes its time, Create MUST make
 	// them in as many calls as that takes and fail with UnfinishedError in between. Everything that needs the Config or
-	// the user data, or that may be refused for lack of room or quota, belongs there. What is left to do once the
+	// the user data, or that may be refused for lack of capacity or quota, belongs there. What is left to do once the
 	// cloud has accepted the instance belongs to Provisioner.
 	//
 	// It MUST fail with InsufficientCapacityError or QuotaExceededError only when there is no instance of the
-	// Identity, and none can come of this call or an earlier one any more: the caller may then ask for the
+	// Identity, and none can come of this call or an earlier one any more: the caller may then request the
 	// same Identity with another Config. What the refused call left beside the instance MUST NOT stand in the way of that, and
 	// MUST go with the instance. A token under which the cloud remembers a whole request MUST therefore
 	// depend on the Config too.
@@ -50,7 +50,7 @@ type Driver[C any] interface {
 	// other reason. An instance that is terminated but still listed MAY be returned as Terminated.
 	Get(ctx context.Context, id Identity) (Instance, error)
 
-	// Delete asks the cloud to remove the instance and everything made beside it. It MUST be idempotent,
+	// Delete requests the removal of the instance and everything made beside it. It MUST be idempotent,
 	// MUST succeed when nothing is left, MUST refuse with NotOwnedError to touch what carries other tags,
 	// and MUST also clean up what a half-finished Create left. It MUST NOT delete disks that others
 	// attached, such as the volumes of a Node that was lost before they were detached. It MAY return before
@@ -93,11 +93,11 @@ type Provisioner interface {
 	Provision(ctx context.Context, id Identity) (Instance, error)
 }
 
-// Sizer is the optional ability to return the size of an instance before it exists, for scaling from zero.
-type Sizer[C any] interface {
+// CapacityProvider is the optional ability to return the size of an instance before it exists, for scaling from zero.
+type CapacityProvider[C any] interface {
 	// Size MUST answer from the configuration and what the cloud publishes, without an instance. It MUST
 	// fail with InvalidConfigurationError for an instance type that the cloud does not have.
-	Size(ctx context.Context, config C) (Size, error)
+	Capacity(ctx context.Context, config C) (Capacity, error)
 }
 
 // ImageFinder is the optional ability to find the image of an instance before it exists, so that a template without an
@@ -131,7 +131,7 @@ type Tagger interface {
 
 // Restarter is the optional ability to restart an instance that hangs, as a power cycle would.
 type Restarter interface {
-	// Restart MUST ask the cloud for a hard reset of the instance, or for the hardest restart that it has. It
+	// Restart MUST request a hard reset of the instance, or for the hardest restart that it has. It
 	// MUST find the instance as Get does, MUST fail with NotFoundError when there is none, and MUST refuse with
 	// NotOwnedError to touch what carries other tags.
 	//

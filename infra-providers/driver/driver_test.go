@@ -95,7 +95,7 @@ func TestEmptyFieldsMatchNothing(t *testing.T) {
 	t.Parallel()
 	full := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
 	for name, test := range map[string]struct {
-		asked, found func(*driver.Identity)
+		requested, found func(*driver.Identity)
 	}{
 		"a lost UID and tags without one": {func(id *driver.Identity) { id.UID = "" }, func(id *driver.Identity) { id.UID = "" }},
 		"a lost UID and no UID of the Cluster on either side": {
@@ -107,10 +107,10 @@ func TestEmptyFieldsMatchNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked, found := full, full
-			test.asked(&asked)
+			requested, found := full, full
+			test.requested(&requested)
 			test.found(&found)
-			if err := asked.Check(found); !driver.IsNotOwned(err) {
+			if err := requested.Check(found); !driver.IsNotOwned(err) {
 				t.Errorf("got %v, want a NotOwnedError", err)
 			}
 		})

@@ -17,14 +17,14 @@ func (e *NotFoundError) Error() string { return e.What + " does not exist" }
 // IsNotFound reports whether err is a NotFoundError.
 func IsNotFound(err error) bool { return is[*NotFoundError](err) }
 
-// NotOwnedError means that the instance found does not carry the tags of the one asked for: nothing may be done to
+// NotOwnedError means that the instance found does not have the tags of the requested one: nothing may be done to
 // it. It carries those of something else, or none.
 type NotOwnedError struct {
 	ProviderID string
 	// Found is the identity that its tags name, as far as they name one.
 	Found Identity
 	// Asked is the identity that it was compared with.
-	Asked Identity
+	Requested Identity
 }
 
 // Error names the owner only to its own namespace: the text becomes part of conditions, and tenants may share an account.
@@ -32,14 +32,14 @@ func (e *NotOwnedError) Error() string {
 	if e.Untagged() {
 		return fmt.Sprintf("instance %q lacks ownership tags", e.ProviderID)
 	}
-	if e.Found.Owner.Namespace != e.Asked.Owner.Namespace {
+	if e.Found.Owner.Namespace != e.Requested.Owner.Namespace {
 		return fmt.Sprintf("instance %q belongs to a machine of another namespace", e.ProviderID)
 	}
 	return fmt.Sprintf("instance %q belongs to machine %q of cluster %q", e.ProviderID, e.Found.Name, e.Found.Owner.Name)
 }
 
 // Untagged reports whether the instance has no ownership tags, or not all of them, so that its owner is not
-// known. It may be the one asked for.
+// known. It may be the requested one.
 func (e *NotOwnedError) Untagged() bool { return !e.Found.Tagged() }
 
 // IsNotOwned reports whether err is a NotOwnedError.
@@ -127,11 +127,11 @@ func (e *QuotaExceededError) Unwrap() error { return e.Err }
 // IsQuotaExceeded reports whether err is a QuotaExceededError.
 func IsQuotaExceeded(err error) bool { return is[*QuotaExceededError](err) }
 
-// InsufficientCapacityError means that the cloud has no room for the instance type in the zone.
+// InsufficientCapacityError means that the cloud has no capacity for the instance type in the zone.
 type InsufficientCapacityError struct {
 	InstanceType string
 	Zone         string
-	// OfRequest is true where something else in the request lacks room, such as its subnet, its price or its placement
+	// OfRequest is true where something else in the request lacks capacity, such as its subnet, its price or its placement
 	// group: another request for the same type in the same zone may succeed.
 	OfRequest bool
 	Err       error
@@ -147,7 +147,7 @@ func (e *InsufficientCapacityError) Unwrap() error { return e.Err }
 // IsInsufficientCapacity reports whether err is an InsufficientCapacityError.
 func IsInsufficientCapacity(err error) bool { return is[*InsufficientCapacityError](err) }
 
-// RateLimitedError means that the account asked too often.
+// RateLimitedError means that the account sent too many requests.
 type RateLimitedError struct {
 	// RetryAfter is the cloud's own hint; zero when it gave none.
 	RetryAfter time.Duration

@@ -41,7 +41,7 @@ func (o Owner) Owns(other Owner) bool {
 }
 
 // Identity names one instance for ever. UID is the UID that the infrastructure machine had when the
-// instance was first asked for; a name or an idempotency token in the cloud derives from it.
+// instance was first requested; a name or an idempotency token in the cloud derives from it.
 type Identity struct {
 	UID        types.UID `json:"uid"`
 	Name       string    `json:"name"`
@@ -62,7 +62,7 @@ func (id Identity) Check(found Identity) error {
 	if found.UID != "" && named && same {
 		return nil
 	}
-	return &NotOwnedError{ProviderID: found.ProviderID, Found: found, Asked: id}
+	return &NotOwnedError{ProviderID: found.ProviderID, Found: found, Requested: id}
 }
 
 // Own returns those of the instances with a UID that are the machine's own. A user who creates a machine may choose its
@@ -162,7 +162,7 @@ type Instance struct {
 	Created       time.Time
 	// Message is what the cloud reports about the state, if anything.
 	Message string
-	// PollAfter asks the caller to look again after this time; zero means that nothing is awaited.
+	// PollAfter is the time after which the caller reads again; zero means that nothing is awaited.
 	PollAfter time.Duration
 	// StepDue is true for an instance that waits for its driver: one that is Stopping for the next Delete, any other
 	// for the next Provision. It is false while the cloud carries out the step before.
@@ -194,8 +194,8 @@ type Guest struct {
 	Message string
 }
 
-// Size is what an instance offers to Kubernetes.
-type Size struct {
+// Capacity is what an instance offers to Kubernetes.
+type Capacity struct {
 	Capacity        corev1.ResourceList
 	Architecture    string
 	OperatingSystem string

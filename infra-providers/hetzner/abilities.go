@@ -37,13 +37,13 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("placement group %q, which identifies the project: %w", catalog.MarkerName, err)
 }
 
-// Size implements driver.Sizer.
-func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
+// Capacity implements driver.CapacityProvider.
+func (d *Driver) Capacity(ctx context.Context, config InstanceConfig) (driver.Capacity, error) {
 	found, err := d.catalog.ServerType(ctx, config.ServerType)
 	if err != nil {
-		return driver.Size{}, toError(err, config, d.clock.Now())
+		return driver.Capacity{}, toError(err, config, d.clock.Now())
 	}
-	return driver.Size{
+	return driver.Capacity{
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU:              *resource.NewQuantity(int64(found.Cores), resource.DecimalSI),
 			corev1.ResourceMemory:           *resource.NewQuantity(int64(float64(found.Memory)*(1<<30)), resource.BinarySI),
@@ -56,7 +56,7 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 
 // FindImage implements driver.ImageFinder. Images of several architectures may have one name; the one for the
 // architecture of the server type counts, and no other exists for it.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.Image, error) {
 	_, found, err := d.findTypeAndImage(ctx, config)
 	if err != nil {
 		return driver.Image{}, toError(err, config, d.clock.Now())

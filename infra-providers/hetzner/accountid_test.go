@@ -20,7 +20,7 @@ import (
 )
 
 func TestCredentials(t *testing.T) {
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	t.Setenv("HCLOUD_ENDPOINT", cloud.Endpoint)
 	for name, test := range map[string]struct {
 		environment, secretName string
@@ -67,7 +67,7 @@ func TestAccountNeedsNoValidation(t *testing.T) {
 // TestAccountIDIsTheProject: all tokens and processes find the same group, also after lost answers and stale lists.
 func TestAccountIDIsTheProject(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.Lose()
 	if _, err := connect(cloud).AccountID(t.Context()); err == nil {
 		t.Error("the answer was not lost")
@@ -87,7 +87,7 @@ func TestAccountIDIsTheProject(t *testing.T) {
 	if diff := cmp.Diff([]string{"spread-1", "spread-2", catalog.MarkerName}, cloud.PlacementGroups()); diff != "" {
 		t.Errorf("placement groups (-want +got):\n%s", diff)
 	}
-	other, err := connect(newWorld(t, hetznerfake.Options{})).AccountID(t.Context())
+	other, err := connect(newEnv(t, hetznerfake.Options{})).AccountID(t.Context())
 	if err != nil || other == want {
 		t.Errorf("another project has account %q and %v", other, err)
 	}
@@ -96,7 +96,7 @@ func TestAccountIDIsTheProject(t *testing.T) {
 // TestConcurrentCallersAgreeOnTheAccountID: processes of several management clusters start at the same time.
 func TestConcurrentCallersAgreeOnTheAccountID(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	var wait sync.WaitGroup
 	ids := make([]string, 8)
 	for i := range ids {
@@ -111,7 +111,7 @@ func TestConcurrentCallersAgreeOnTheAccountID(t *testing.T) {
 // TestMarkerHasNoServers: a group with servers cannot be deleted.
 func TestMarkerHasNoServers(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	if _, err := connect(cloud).AccountID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestMarkerHasNoServers(t *testing.T) {
 
 func TestReadOnlyTokenIsUnauthorized(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{ReadOnly: true})
+	cloud := newEnv(t, hetznerfake.Options{ReadOnly: true})
 	if _, err := connect(cloud).AccountID(t.Context()); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want an UnauthorizedError", err)
 	}
@@ -140,7 +140,7 @@ func TestReadOnlyTokenIsUnauthorized(t *testing.T) {
 // alternative of it may be tried.
 func TestAccountIDIsNotQuotaExceeded(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.Refuse(http.StatusForbidden, "resource_limit_exceeded")
 	if _, err := connect(cloud).AccountID(t.Context()); err == nil || driver.IsQuotaExceeded(err) {
 		t.Errorf("got %v, want a transient error", err)

@@ -34,8 +34,8 @@ const (
 	maxName = 63
 )
 
-// Config is the configuration of one server.
-type Config struct {
+// InstanceConfig is the configuration of one server.
+type InstanceConfig struct {
 	ServerType string
 	// Location is empty where the cloud chooses.
 	Location               string
@@ -51,10 +51,10 @@ type Config struct {
 	Fallbacks              []infrav1.HetznerFallback
 }
 
-// NewConfig decodes, defaults and validates the spec of a machine.
-func NewConfig(machine *infrav1.HetznerMachine, zone string) (Config, error) {
+// NewInstanceConfig decodes, defaults and validates the spec of a machine.
+func NewInstanceConfig(machine *infrav1.HetznerMachine, zone string) (InstanceConfig, error) {
 	spec := machine.Spec.DeepCopy()
-	config := Config{
+	config := InstanceConfig{
 		ServerType:             spec.ServerType,
 		Location:               cmp.Or(zone, spec.Location),
 		Image:                  spec.Image,
@@ -72,11 +72,11 @@ func NewConfig(machine *infrav1.HetznerMachine, zone string) (Config, error) {
 		Fallbacks:              fallbacksInZone(spec.Fallbacks, zone),
 	}
 	if len(machine.Name) > maxName {
-		return Config{}, invalid("metadata.name", "a server's name has %d characters at most, this one has %d", maxName, len(machine.Name))
+		return InstanceConfig{}, invalid("metadata.name", "a server's name has %d characters at most, this one has %d", maxName, len(machine.Name))
 	}
-	for _, check := range []func(Config) error{checkImage, checkNetworks, checkVolumes, checkLabels} {
+	for _, check := range []func(InstanceConfig) error{checkImage, checkNetworks, checkVolumes, checkLabels} {
 		if err := check(config); err != nil {
-			return Config{}, err
+			return InstanceConfig{}, err
 		}
 	}
 	return config, nil
@@ -95,8 +95,8 @@ func toAccount(machine *infrav1.HetznerMachine) driver.Account {
 }
 
 // alternatives returns the configurations of the fallbacks, in their order.
-func alternatives(config Config) []Config {
-	var all []Config
+func alternatives(config InstanceConfig) []InstanceConfig {
+	var all []InstanceConfig
 	for _, fallback := range config.Fallbacks {
 		other := config
 		other.ServerType = cmp.Or(fallback.ServerType, config.ServerType)
@@ -107,17 +107,19 @@ func alternatives(config Config) []Config {
 	return all
 }
 
-// toPlace returns the server type and the location, which may lack capacity.
-func toPlace(config Config) (instanceType, zone string) { return config.ServerType, config.Location }
+// toOffering returns the server type and the location, which may lack capacity.
+func toOffering(config InstanceConfig) (instanceType, zone string) {
+	return config.ServerType, config.Location
+}
 
-func checkImage(config Config) error {
+func checkImage(config InstanceConfig) error {
 	if (config.Image == "") == (config.ImageSelector == "") {
 		return invalid("spec.image", "set exactly one of image and imageSelector")
 	}
 	return nil
 }
 
-func checkNetworks(config Config) error {
+func checkNetworks(config InstanceConfig) error {
 	if !isEnabled(config.PublicIPv4) && !isEnabled(config.PublicIPv6) && len(config.Networks) == 0 {
 		return invalid("spec.networks", "a server without a public address needs a network")
 	}
@@ -129,14 +131,14 @@ func checkNetworks(config Config) error {
 	return nil
 }
 
-func checkVolumes(config Config) error {
+func checkVolumes(config InstanceConfig) error {
 	if len(config.Volumes) > 0 && config.Location == "" {
 		return invalid("spec.location", "volumes need a location: set it, or the Machine's failure domain")
 	}
 	return nil
 }
 
-func checkLabels(config Config) error {
+func checkLabels(config InstanceConfig) error {
 	all := map[string]any{}
 	for key, value := range config.Labels {
 		all[key] = value
@@ -188,7 +190,7 @@ func networksAtCreation(networks []infrav1.HetznerNetwork) (names []string) {
 }
 
 // startsAfterAttachment reports whether the server must not start before it is attached to all of its networks.
-func startsAfterAttachment(config Config) bool {
+func startsAfterAttachment(config InstanceConfig) bool {
 	return slices.ContainsFunc(config.Networks, needsAttachment)
 }
 

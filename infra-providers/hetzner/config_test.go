@@ -32,9 +32,9 @@ func fullSpec() infrav1.HetznerMachineSpec {
 	}
 }
 
-func fullConfig() Config {
+func fullConfig() InstanceConfig {
 	spec := fullSpec()
-	return Config{
+	return InstanceConfig{
 		ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04", SSHKeys: spec.SSHKeys, Firewalls: spec.Firewalls,
 		Networks: spec.Networks, PublicIPv4: spec.PublicIPv4, PublicIPv6: spec.PublicIPv6, PlacementGroup: "spread",
 		Volumes: spec.Volumes, Backups: true, Labels: spec.Labels, Fallbacks: spec.Fallbacks,
@@ -45,17 +45,17 @@ func TestNewConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		zone string
-		want func(*Config)
+		want func(*InstanceConfig)
 	}{
-		"copies the whole spec": {"", func(*Config) {}},
-		"prefers the failure domain of the Machine, and keeps only the fallbacks in it": {"hel1", func(c *Config) {
+		"copies the whole spec": {"", func(*InstanceConfig) {}},
+		"prefers the failure domain of the Machine, and keeps only the fallbacks in it": {"hel1", func(c *InstanceConfig) {
 			c.Location, c.Fallbacks = "hel1", []infrav1.HetznerFallback{{ServerType: "cx43"}, {ServerType: "cpx31", Location: "hel1"}}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := &infrav1.HetznerMachine{Spec: fullSpec()}
-			got, err := NewConfig(machine, test.zone)
+			got, err := NewInstanceConfig(machine, test.zone)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestNewConfigRefuses(t *testing.T) {
 			t.Parallel()
 			machine := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: fullSpec()}
 			test.change(machine)
-			_, err := NewConfig(machine, "")
+			_, err := NewInstanceConfig(machine, "")
 			if refused, ok := errors.AsType[*driver.InvalidConfigurationError](err); !ok || refused.Field != test.field {
 				t.Errorf("got %v, want %s to be invalid", err, test.field)
 			}
@@ -106,7 +106,7 @@ func TestAlternatives(t *testing.T) {
 	t.Parallel()
 	var got [][2]string
 	for _, other := range alternatives(fullConfig()) {
-		kind, zone := toPlace(other)
+		kind, zone := toOffering(other)
 		got = append(got, [2]string{kind, zone})
 		other.ServerType, other.Location, other.Fallbacks = "cx33", "fsn1", fullConfig().Fallbacks
 		if diff := cmp.Diff(fullConfig(), other); diff != "" {

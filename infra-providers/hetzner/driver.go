@@ -26,20 +26,20 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates/status,verbs=patch
 
 // Cloud returns the description of Hetzner Cloud.
-func Cloud() driver.Cloud[*infrav1.HetznerMachine, Config] {
-	return driver.Cloud[*infrav1.HetznerMachine, Config]{
+func Cloud() driver.Cloud[*infrav1.HetznerMachine, InstanceConfig] {
+	return driver.Cloud[*infrav1.HetznerMachine, InstanceConfig]{
 		Name:           "hetzner",
 		NewMachine:     func() *infrav1.HetznerMachine { return &infrav1.HetznerMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.HetznerMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.HetznerMachine] { return &infrav1.HetznerMachineTemplate{} },
-		Config:         NewConfig,
+		Config:         NewInstanceConfig,
 		Account:        toAccount,
 		Alternatives:   alternatives,
-		Place:          toPlace,
+		Offering:       toOffering,
 		// A project has 3600 requests an hour for all its clients, replenished at one per second. A call of the driver
 		// makes one to a handful of them.
 		Limits:  driver.Limits{PerSecond: 0.5, Burst: 300},
@@ -55,7 +55,7 @@ const (
 )
 
 // connect reads the token from the key token of the Secret, or from HCLOUD_TOKEN.
-func connect(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
+func connect(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 	token, source := os.Getenv("HCLOUD_TOKEN"), "the environment variable HCLOUD_TOKEN"
 	if account.SecretName != "" {
 		token, source = string(credentials["token"]), fmt.Sprintf("the key token of Secret %q", account.SecretName)
@@ -87,7 +87,7 @@ func New(client *hcloud.Client, clock clock.PassiveClock) *Driver {
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger,
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
 // driver.Restarter and driver.Remainder.
 type Driver struct {
 	api      api
@@ -113,7 +113,7 @@ type api interface {
 
 // Create implements driver.Driver. A server that needs more than the API accepts at its creation is completed over
 // several calls: each but the last fails with a transient error, so that the caller retries.
-func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	userData, err := encodeUserData(req.UserData, req.Format)
 	if err != nil {
 		return driver.Instance{}, err
@@ -281,7 +281,7 @@ func (d *Driver) listByLabels(ctx context.Context, selector string) iter.Seq2[*h
 // transientError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
 // now may be later, and must not count as an invalid configuration.
 func (d *Driver) transientError(err error) error {
-	err = toError(err, Config{}, d.clock.Now())
+	err = toError(err, InstanceConfig{}, d.clock.Now())
 	if driver.IsInvalidConfiguration(err) {
 		return errors.New(err.Error())
 	}

@@ -23,24 +23,24 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[hetzner.Config] {
-		return conformanceWorld(t, newWorld(t, hetznerfake.Options{}))
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[hetzner.InstanceConfig] {
+		return conformanceEnv(t, newEnv(t, hetznerfake.Options{}))
 	})
 }
 
-func conformanceWorld(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzner.Config] {
+func conformanceEnv(t *testing.T, cloud *hetznerfake.Cloud) drivertest.Environment[hetzner.InstanceConfig] {
 	t.Helper()
-	with := func(change func(*infrav1.HetznerMachineSpec)) hetzner.Config {
+	with := func(change func(*infrav1.HetznerMachineSpec)) hetzner.InstanceConfig {
 		spec := newSpec()
 		change(&spec)
 		return newConfig(t, spec)
 	}
 	other := with(func(s *infrav1.HetznerMachineSpec) { s.ServerType, s.Location = "cx43", "nbg1" })
-	return drivertest.World[hetzner.Config]{
+	return drivertest.Environment[hetzner.InstanceConfig]{
 		Driver: connect(cloud),
 		Config: newConfig(t, newSpec()),
 		Other:  &other,
-		Invalid: map[string]hetzner.Config{
+		Invalid: map[string]hetzner.InstanceConfig{
 			"server type":     with(func(s *infrav1.HetznerMachineSpec) { s.ServerType = "huge" }),
 			"location":        with(func(s *infrav1.HetznerMachineSpec) { s.Location = "none1" }),
 			"ssh key":         with(func(s *infrav1.HetznerMachineSpec) { s.SSHKeys = []string{"none"} }),
@@ -52,14 +52,14 @@ func conformanceWorld(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[h
 			"IP version":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv6 = infrav1.HetznerPublicIP{PrimaryIP: "static-1"} }),
 			"IP selector":     with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "a=b"} }),
 		},
-		NoImage: map[string]hetzner.Config{
+		NoImage: map[string]hetzner.InstanceConfig{
 			"image":          with(func(s *infrav1.HetznerMachineSpec) { s.Image = "none" }),
 			"image selector": with(func(s *infrav1.HetznerMachineSpec) { s.Image, s.ImageSelector = "", "os=none" }),
 			"image's id":     with(func(s *infrav1.HetznerMachineSpec) { s.Image = "9" }),
 			"architecture":   with(func(s *infrav1.HetznerMachineSpec) { s.Image = "102" }),
 		},
 		ImageOf:   func(created driver.Instance) string { return cloud.ImageOf(created.ID) },
-		Reconnect: func() driver.Driver[hetzner.Config] { return connect(cloud) },
+		Reconnect: func() driver.Driver[hetzner.InstanceConfig] { return connect(cloud) },
 		Lose:      cloud.Lose,
 		Hide:      cloud.Hide,
 		Interrupt: func() { cloud.RefuseServer(http.StatusConflict, "conflict", "") },
@@ -113,7 +113,7 @@ func newSpec() infrav1.HetznerMachineSpec {
 	}
 }
 
-func newWorld(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
+func newEnv(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
 	t.Helper()
 	cloud, err := hetznerfake.Start(options)
 	if err != nil {
@@ -149,9 +149,9 @@ func connectRestarted(cloud *hetznerfake.Cloud, now clock.PassiveClock) *hetzner
 	), now)
 }
 
-func newConfig(t *testing.T, spec infrav1.HetznerMachineSpec) hetzner.Config {
+func newConfig(t *testing.T, spec infrav1.HetznerMachineSpec) hetzner.InstanceConfig {
 	t.Helper()
-	config, err := hetzner.NewConfig(&infrav1.HetznerMachine{Spec: spec}, "")
+	config, err := hetzner.NewInstanceConfig(&infrav1.HetznerMachine{Spec: spec}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func isUnanswered(err error) bool {
 	if err == nil {
 		return false
 	}
-	switch kind := toError(err, Config{}, time.Time{}); {
+	switch kind := toError(err, InstanceConfig{}, time.Time{}); {
 	case driver.IsInvalidConfiguration(kind), driver.IsUnauthorized(kind), driver.IsRateLimited(kind), driver.IsNotOwned(kind):
 		return false
 	case driver.IsInsufficientCapacity(kind), driver.IsQuotaExceeded(kind):
@@ -48,7 +48,7 @@ func isUnanswered(err error) bool {
 }
 
 // toError converts an error of the SDK by its code. An error that already has a kind is returned as it is.
-func toError(err error, config Config, now time.Time) error {
+func toError(err error, config InstanceConfig, now time.Time) error {
 	answer, ok := errors.AsType[hcloud.Error](err)
 	if !ok {
 		return stableError(err)
@@ -79,7 +79,7 @@ func toError(err error, config Config, now time.Time) error {
 	}
 }
 
-// withServer is the error of a creation whose server exists. What lacks room or quota then passes, because the caller would
+// withServer is the error of a creation whose server exists. What lacks capacity or quota then passes, because the caller would
 // otherwise request another server.
 func withServer(err error) error {
 	if driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err) {

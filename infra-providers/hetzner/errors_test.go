@@ -81,16 +81,16 @@ func TestToError(t *testing.T) {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			err := fmt.Errorf("creating: %w", hcloud.Error{Code: code, Message: "words", Details: test.details})
-			if got := toError(err, Config{ServerType: "cx33", Location: "fsn1"}, time.Now()); !test.is(got) {
+			if got := toError(err, InstanceConfig{ServerType: "cx33", Location: "fsn1"}, time.Now()); !test.is(got) {
 				t.Errorf("got %T: %v", got, got)
 			}
 		})
 	}
-	if err := toError(nil, Config{}, time.Now()); err != nil {
+	if err := toError(nil, InstanceConfig{}, time.Now()); err != nil {
 		t.Errorf("got %v from nothing", err)
 	}
 	kind := &driver.NotOwnedError{}
-	if err := toError(kind, Config{}, time.Now()); !driver.IsNotOwned(err) {
+	if err := toError(kind, InstanceConfig{}, time.Now()); !driver.IsNotOwned(err) {
 		t.Errorf("got %v, want what had a kind already", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestToError(t *testing.T) {
 func TestCapacityErrorHasTypeAndLocation(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{"fsn1": "fsn1", "": "any location"} {
-		err := toError(hcloud.Error{Code: hcloud.ErrorCodeResourceUnavailable}, Config{ServerType: "cx33", Location: location}, time.Now())
+		err := toError(hcloud.Error{Code: hcloud.ErrorCodeResourceUnavailable}, InstanceConfig{ServerType: "cx33", Location: location}, time.Now())
 		short, ok := errors.AsType[*driver.InsufficientCapacityError](err)
 		if !ok || short.InstanceType != "cx33" || short.Zone != want {
 			t.Errorf("got %v, want cx33 to be short in %s", err, want)
@@ -144,13 +144,13 @@ func TestStableError(t *testing.T) {
 	reset := errors.New("connection reset by peer")
 	text := func(port int) string {
 		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}
-		return toError(fmt.Errorf("reading: %w", &net.OpError{Op: "read", Net: "tcp", Source: local, Err: reset}), Config{}, time.Now()).Error()
+		return toError(fmt.Errorf("reading: %w", &net.OpError{Op: "read", Net: "tcp", Source: local, Err: reset}), InstanceConfig{}, time.Now()).Error()
 	}
 	if text(1) != text(2) {
 		t.Errorf("%q differs from %q by port %s", text(1), text(2), strconv.Itoa(2))
 	}
 	ended := &net.OpError{Op: "dial", Err: context.Canceled}
-	if err := toError(ended, Config{}, time.Now()); !errors.Is(err, context.Canceled) {
+	if err := toError(ended, InstanceConfig{}, time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 }

@@ -22,24 +22,24 @@ import (
 // At times their location has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.HetznerMachine, hetzner.Config] {
-		cloud := newWorld(t, hetznerfake.Options{ActionDelay: 3})
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.HetznerMachine, hetzner.InstanceConfig] {
+		cloud := newEnv(t, hetznerfake.Options{ActionDelay: 3})
 		now := time.Now()
 		client := &http.Client{Transport: &faulttest.Wire{Rand: random, Next: http.DefaultTransport, Refuse: refuse}}
 		cloudDescription := hetzner.Cloud()
-		cloudDescription.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.Config], error) {
+		cloudDescription.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.InstanceConfig], error) {
 			return hetzner.New(hcloud.NewClient(
 				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithHTTPClient(client), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
 			), clockFunc(func() time.Time { return now })), nil
 		}
-		return faulttest.World[*infrav1.HetznerMachine, hetzner.Config]{
+		return faulttest.Environment[*infrav1.HetznerMachine, hetzner.InstanceConfig]{
 			Cloud: cloudDescription,
 			Machine: func() *infrav1.HetznerMachine {
 				spec := newSpec()
 				spec.Fallbacks = []infrav1.HetznerFallback{{ServerType: "cx43"}, {Location: "nbg1"}}
 				return &infrav1.HetznerMachine{Spec: spec}
 			},
-			Hooks: conformanceWorld(t, cloud),
+			Hooks: conformanceEnv(t, cloud),
 			Pass:  func(passed time.Duration) { now = now.Add(passed) },
 		}
 	})

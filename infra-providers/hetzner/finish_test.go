@@ -53,7 +53,7 @@ func TestRefusalOfAnExistingServerIsTransient(t *testing.T) {
 	} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel()
-			cloud := newWorld(t, hetznerfake.Options{})
+			cloud := newEnv(t, hetznerfake.Options{})
 			spec := newSpec()
 			spec.Volumes, spec.Backups = nil, ptr.To(true)
 			spec.Networks = []infrav1.HetznerNetwork{{Name: "private", IP: "10.0.0.77"}}

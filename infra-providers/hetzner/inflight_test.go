@@ -55,7 +55,7 @@ func TestUnansweredRequestIsNotAbsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud, watch := newWorld(t, hetznerfake.Options{}), &fakeClock{}
+			cloud, watch := newEnv(t, hetznerfake.Options{}), &fakeClock{}
 			d, id := connectRestarted(cloud, clockFunc(watch.now)), identity("m")
 			watch.advance(inflight.Window)
 			release := cloud.Hold(test.operation)
@@ -97,7 +97,7 @@ func TestRefusedRequestIsNotInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud, watch := newWorld(t, hetznerfake.Options{}), &fakeClock{}
+			cloud, watch := newEnv(t, hetznerfake.Options{}), &fakeClock{}
 			d := connectRestarted(cloud, clockFunc(watch.now))
 			watch.advance(inflight.Window)
 			cloud.RefuseServer(refused.status, refused.code, "")
@@ -112,7 +112,7 @@ func TestRefusedRequestIsNotInFlight(t *testing.T) {
 // TestServerWithProviderIDIsNotInFlight: its request was answered.
 func TestServerWithProviderIDIsNotInFlight(t *testing.T) {
 	t.Parallel()
-	cloud, watch := newWorld(t, hetznerfake.Options{}), &fakeClock{}
+	cloud, watch := newEnv(t, hetznerfake.Options{}), &fakeClock{}
 	d := connectRestarted(cloud, clockFunc(watch.now))
 	created, err := d.Create(t.Context(), newRequest(t, "m", infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}))
 	if err != nil {

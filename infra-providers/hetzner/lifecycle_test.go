@@ -30,13 +30,13 @@ func identity(name string) driver.Identity {
 	return driver.Identity{UID: types.UID("00000000-0000-4000-8000-" + name), Name: name, Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 }
 
-func newRequest(t *testing.T, name string, spec infrav1.HetznerMachineSpec) driver.Request[hetzner.Config] {
+func newRequest(t *testing.T, name string, spec infrav1.HetznerMachineSpec) driver.Request[hetzner.InstanceConfig] {
 	t.Helper()
-	return driver.Request[hetzner.Config]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.Request[hetzner.InstanceConfig]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // mustCreate creates an instance, each attempt by another process.
-func mustCreate(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Config]) driver.Instance {
+func mustCreate(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var err error
 	for range attempts {
@@ -66,7 +66,7 @@ func mustDelete(t *testing.T, cloud *hetznerfake.Cloud, id driver.Identity) {
 
 func TestCreateServerParameters(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	spec := newSpec()
 	spec.PlacementGroup, spec.PublicIPv4 = "spread-2", infrav1.HetznerPublicIP{PrimaryIP: "static-1"}
 	created := mustCreate(t, cloud, newRequest(t, "m", spec))
@@ -123,7 +123,7 @@ func TestImageMatchesTheArchitecture(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud := newWorld(t, hetznerfake.Options{})
+			cloud := newEnv(t, hetznerfake.Options{})
 			spec := newSpec()
 			test.change(&spec)
 			mustCreate(t, cloud, newRequest(t, "m", spec))
@@ -138,7 +138,7 @@ func TestImageMatchesTheArchitecture(t *testing.T) {
 // call by another process.
 func TestServerIsCompletedOverSeveralCalls(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{ActionDelay: 3})
+	cloud := newEnv(t, hetznerfake.Options{ActionDelay: 3})
 	spec := newSpec()
 	spec.Backups = ptr.To(true)
 	spec.PublicIPv4, spec.PublicIPv6 = infrav1.HetznerPublicIP{Enabled: ptr.To(false)}, infrav1.HetznerPublicIP{Enabled: ptr.To(false)}
@@ -192,7 +192,7 @@ func wantNoLeftovers(t *testing.T, cloud *hetznerfake.Cloud) {
 // TestServerIsDeletedAfterItsVolumes: no later call would delete a volume without a server.
 func TestServerIsDeletedAfterItsVolumes(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{ActionDelay: 4})
+	cloud := newEnv(t, hetznerfake.Options{ActionDelay: 4})
 	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	for range attempts {
 		// Errors are transient: resources are locked.
@@ -206,7 +206,7 @@ func TestServerIsDeletedAfterItsVolumes(t *testing.T) {
 
 func TestServerDeletedByAnotherClientIsNotFound(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	cloud.Remove("m")
 	if _, err := connect(cloud).Get(t.Context(), id); !driver.IsNotFound(err) {
@@ -220,7 +220,7 @@ func TestServerDeletedByAnotherClientIsNotFound(t *testing.T) {
 
 func TestRemainsHasVolumesWithoutAServer(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusInternalServerError, "server_error", "")
 	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
 		t.Fatal("the creation succeeded")
@@ -248,7 +248,7 @@ func TestRemainsHasVolumesWithoutAServer(t *testing.T) {
 // TestUnlistedVolumeIsFoundByName: a list may be older than a volume that another call created.
 func TestUnlistedVolumeIsFoundByName(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusInternalServerError, "server_error", "")
 	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
 		t.Fatal("the creation succeeded")
@@ -276,7 +276,7 @@ func TestDeleteSelectsVolumesByIdentity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud := newWorld(t, hetznerfake.Options{})
+			cloud := newEnv(t, hetznerfake.Options{})
 			id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 			cloud.Remove("m")
 			test.change(&id)
@@ -292,7 +292,7 @@ func TestDeleteSelectsVolumesByIdentity(t *testing.T) {
 
 func TestFallbackRecreatesItsVolumes(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusPreconditionFailed, "resource_unavailable", "")
 	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); !driver.IsInsufficientCapacity(err) {
 		t.Fatalf("got %v, want an InsufficientCapacityError", err)
@@ -308,7 +308,7 @@ func TestFallbackRecreatesItsVolumes(t *testing.T) {
 // TestNameInUseIsTransient: the other machine's server is not changed, and the creation succeeds once it is deleted.
 func TestNameInUseIsTransient(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	other := newRequest(t, "m", newSpec())
 	other.Identity.UID = "00000000-0000-4000-8000-other"
 	mustCreate(t, cloud, other)
@@ -329,7 +329,7 @@ func TestNameInUseIsTransient(t *testing.T) {
 
 func TestPlacementGroupWithTheFewestServers(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	spec := newSpec()
 	spec.PlacementGroupSelector, spec.Volumes = "pool=workers", nil
 	groups := map[string]int{}
@@ -350,7 +350,7 @@ func TestPlacementGroupWithTheFewestServers(t *testing.T) {
 
 func TestPrimaryIPsAreAssignedAndReleased(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	spec := newSpec()
 	spec.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "pool=edge"}
 	var got []int64
@@ -371,7 +371,7 @@ func TestPrimaryIPsAreAssignedAndReleased(t *testing.T) {
 // TestDeleteErrorsAreTransient: an invalid configuration is not retried and would block the deletion.
 func TestDeleteErrorsAreTransient(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	cloud.Refuse(http.StatusUnprocessableEntity, "invalid_input")
 	if err := connect(cloud).Delete(t.Context(), id); err == nil || driver.IsInvalidConfiguration(err) {
@@ -388,7 +388,7 @@ func TestDeleteErrorsAreTransient(t *testing.T) {
 
 func TestErrorMessagesAreStable(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	var texts []string
 	for range 2 {
 		cloud.Refuse(http.StatusServiceUnavailable, "service_error")
@@ -407,7 +407,7 @@ func TestErrorMessagesAreStable(t *testing.T) {
 
 func TestRetryAfterIsBounded(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded")
 	_, err := connect(cloud).Get(t.Context(), identity("m"))
 	if got := driver.RetryAfter(err); got <= 0 || got > time.Minute {
@@ -415,12 +415,12 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
+func TestInstanceCapacity(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	spec := newSpec()
 	spec.ServerType = "cax21"
-	got, err := connect(cloud).Size(t.Context(), newConfig(t, spec))
+	got, err := connect(cloud).Capacity(t.Context(), newConfig(t, spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +428,7 @@ func TestSize(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	spec.ServerType = "huge"
-	if _, err := connect(cloud).Size(t.Context(), newConfig(t, spec)); !driver.IsInvalidConfiguration(err) {
+	if _, err := connect(cloud).Capacity(t.Context(), newConfig(t, spec)); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an InvalidConfigurationError", err)
 	}
 }
@@ -436,7 +436,7 @@ func TestSize(t *testing.T) {
 // TestRequestsPerMachine counts the requests of a simple machine in a project with 3600 requests an hour.
 func TestRequestsPerMachine(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	plain := infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}
 	one := connect(cloud)
 	for _, name := range []string{"first", "second"} {
@@ -470,7 +470,7 @@ func TestLifecyclesWithFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 0))
-			cloud := newWorld(t, hetznerfake.Options{ActionDelay: random.IntN(4)})
+			cloud := newEnv(t, hetznerfake.Options{ActionDelay: random.IntN(4)})
 			injectFault := func() {
 				switch random.IntN(10) {
 				case 0, 1:
@@ -512,7 +512,7 @@ func randomSpec(random *rand.Rand) infrav1.HetznerMachineSpec {
 }
 
 // runLifecycle creates and deletes an instance.
-func runLifecycle(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Config], injectFault func()) {
+func runLifecycle(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.InstanceConfig], injectFault func()) {
 	t.Helper()
 	id, created := req.Identity, false
 	for range attempts {

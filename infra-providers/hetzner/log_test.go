@@ -21,7 +21,7 @@ import (
 // TestChangesAreLoggedOnce compares the log of a machine's creation and deletion, with as many calls as both take.
 func TestChangesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{ActionDelay: 2})
+	cloud := newEnv(t, hetznerfake.Options{ActionDelay: 2})
 	var got []string
 	ctx := logr.NewContext(context.Background(), funcr.NewJSON(func(line string) {
 		var entry struct{ Msg, Volume, Network, PlacementGroup string }

@@ -18,7 +18,7 @@ import (
 // another namespace.
 func TestSameUIDOfAnotherMachine(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	forged := newRequest(t, "forged", newSpec())
 	forged.Identity.UID = identity("m").UID
 	forged.Identity.Owner = driver.Owner{UID: "e", Namespace: "other", Name: "other"}
@@ -60,7 +60,7 @@ func TestSameUIDOfAnotherMachine(t *testing.T) {
 // TestCreateDoesNotReplaceAnUntaggedServer: a server with the UID and without the other labels may be the machine's own.
 func TestCreateDoesNotReplaceAnUntaggedServer(t *testing.T) {
 	t.Parallel()
-	cloud := newWorld(t, hetznerfake.Options{})
+	cloud := newEnv(t, hetznerfake.Options{})
 	spec := newSpec()
 	spec.Volumes = nil
 	req := newRequest(t, "m", spec)

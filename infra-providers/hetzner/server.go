@@ -16,7 +16,7 @@ import (
 )
 
 // createServer creates the server, or returns the one of its name.
-func (d *Driver) createServer(ctx context.Context, req driver.Request[Config], userData string) (*hcloud.Server, error) {
+func (d *Driver) createServer(ctx context.Context, req driver.Request[InstanceConfig], userData string) (*hcloud.Server, error) {
 	opts, err := d.serverOptions(ctx, req.Identity, req.Config)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (d *Driver) recordUnanswered(id driver.Identity, err error) error {
 
 // serverOptions returns the options of the creation without user data and volumes. Everything that the spec names
 // exists.
-func (d *Driver) serverOptions(ctx context.Context, id driver.Identity, config Config) (opts hcloud.ServerCreateOpts, err error) {
+func (d *Driver) serverOptions(ctx context.Context, id driver.Identity, config InstanceConfig) (opts hcloud.ServerCreateOpts, err error) {
 	opts = hcloud.ServerCreateOpts{
 		Name:             id.Name,
 		Labels:           volume.Labels(config.Labels, id),
@@ -77,7 +77,7 @@ func (d *Driver) serverOptions(ctx context.Context, id driver.Identity, config C
 }
 
 // findTypeAndImage returns the server type, and the image for its architecture.
-func (d *Driver) findTypeAndImage(ctx context.Context, config Config) (*hcloud.ServerType, *hcloud.Image, error) {
+func (d *Driver) findTypeAndImage(ctx context.Context, config InstanceConfig) (*hcloud.ServerType, *hcloud.Image, error) {
 	serverType, err := d.catalog.ServerType(ctx, config.ServerType)
 	if err != nil {
 		return nil, nil, err
@@ -87,7 +87,7 @@ func (d *Driver) findTypeAndImage(ctx context.Context, config Config) (*hcloud.S
 }
 
 // addNetworkOptions adds networks, public addresses and firewalls to the options.
-func (d *Driver) addNetworkOptions(ctx context.Context, config Config, opts *hcloud.ServerCreateOpts) (err error) {
+func (d *Driver) addNetworkOptions(ctx context.Context, config InstanceConfig, opts *hcloud.ServerCreateOpts) (err error) {
 	if opts.Networks, err = d.catalog.Networks(ctx, networksAtCreation(config.Networks)); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (d *Driver) findNamesake(ctx context.Context, id driver.Identity, cause err
 
 // completeServer requests the next change that a new server needs. It is one at a time, because a server is locked
 // during an action.
-func (d *Driver) completeServer(ctx context.Context, server *hcloud.Server, config Config) error {
+func (d *Driver) completeServer(ctx context.Context, server *hcloud.Server, config InstanceConfig) error {
 	attach, err := d.nextNetwork(ctx, server, config)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (d *Driver) completeServer(ctx context.Context, server *hcloud.Server, conf
 }
 
 // nextNetwork returns the next network that a server has to be attached to, or nil.
-func (d *Driver) nextNetwork(ctx context.Context, server *hcloud.Server, config Config) (*hcloud.ServerAttachToNetworkOpts, error) {
+func (d *Driver) nextNetwork(ctx context.Context, server *hcloud.Server, config InstanceConfig) (*hcloud.ServerAttachToNetworkOpts, error) {
 	for _, network := range config.Networks {
 		if !needsAttachment(network) {
 			continue

@@ -33,23 +33,23 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	return services.Account, nil
 }
 
-// Size implements driver.Sizer from the flavor, the root volume and the image's properties.
-func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
+// Capacity implements driver.CapacityProvider from the flavor, the root volume and the image's properties.
+func (d *Driver) Capacity(ctx context.Context, config InstanceConfig) (driver.Capacity, error) {
 	services, err := d.services(ctx)
 	if err != nil {
-		return driver.Size{}, err
+		return driver.Capacity{}, err
 	}
 	flavor, err := lookup.Flavor(ctx, services.Compute, "spec.flavor", config.Spec.Flavor)
 	if err != nil {
-		return driver.Size{}, toError(fmt.Errorf("looking up flavor: %w", err), "", "")
+		return driver.Capacity{}, toError(fmt.Errorf("looking up flavor: %w", err), "", "")
 	}
 	image, err := lookup.Image(ctx, services.Image, config.Spec.Image)
 	if err != nil {
-		return driver.Size{}, toError(fmt.Errorf("looking up image: %w", err), "", "")
+		return driver.Capacity{}, toError(fmt.Errorf("looking up image: %w", err), "", "")
 	}
 	const mebi, gibi = 1 << 20, 1 << 30
 	disk := cmp.Or(int64(config.Spec.RootVolume.SizeGiB), int64(flavor.Disk))
-	size := driver.Size{
+	size := driver.Capacity{
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewQuantity(int64(flavor.VCPUs), resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(int64(flavor.RAM)*mebi, resource.BinarySI),
@@ -64,7 +64,7 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 }
 
 // FindImage implements driver.ImageFinder. The architecture is empty for an image without that property.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.Image, error) {
 	services, err := d.services(ctx)
 	if err != nil {
 		return driver.Image{}, err

@@ -22,7 +22,7 @@ import (
 // TestTheAccountIsTheProject: it is known from the login, and costs no call of its own.
 func TestAccountIDIsTheProject(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	counted := counting(r.faults)
 	d := connect(t, counted, driver.Account{SecretName: "cloud"}, r.secret)
 	first, err := any(d).(driver.AccountIdentifier).AccountID(t.Context())
@@ -86,7 +86,7 @@ func withRegion(t *testing.T, name, address string) func([]byte) []byte {
 // TestAccountIDHasTheRegion: resources of one region are not found in another, with the same project.
 func TestAccountIDHasTheRegion(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	other := openstackfake.New()
 	server := httptest.NewServer(other)
 	t.Cleanup(server.Close)
@@ -116,7 +116,7 @@ func TestAccountIDHasTheRegion(t *testing.T) {
 // TestTokenOfAnotherProjectIsNotUsed: the project was renamed, and another one got its name.
 func TestTokenOfAnotherProjectIsNotUsed(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	renamed := false
 	d := connect(t, login{r.faults, func(content []byte) []byte {
 		if renamed {

@@ -21,7 +21,7 @@ import (
 // TestAnswersOfEmptyObjectsAreNotDecoded: an empty object of three bytes becomes a server of some KiB.
 func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	d := r.connect(t)
 	r.faults.Fail(reads("/servers/detail"), http.StatusOK, `{"servers":[`+strings.Repeat("{},", 60_000)+`{}]}`)
 	var last error
@@ -65,7 +65,7 @@ func TestListsWithoutEndAreAborted(t *testing.T) {
 		tags = append(tags, fmt.Sprintf("%q", key+"="+value))
 		metadata = append(metadata, fmt.Sprintf("%q:%q", key, value))
 	}
-	remains := func(d driver.Driver[openstack.Config]) (last error) {
+	remains := func(d driver.Driver[openstack.InstanceConfig]) (last error) {
 		for _, last = range d.(driver.Remainder).Remains(t.Context(), driver.Owner{}) {
 			continue
 		}
@@ -73,24 +73,24 @@ func TestListsWithoutEndAreAborted(t *testing.T) {
 	}
 	for path, test := range map[string]struct {
 		entry string
-		ask   func(driver.Driver[openstack.Config]) error
+		call  func(driver.Driver[openstack.InstanceConfig]) error
 	}{
 		"ports":          {`{"tags":[` + strings.Join(tags, ",") + `]}`, remains},
 		"volumes/detail": {`{"metadata":{` + strings.Join(metadata, ",") + `}}`, remains},
-		"servers/detail": {`{"metadata":{` + strings.Join(metadata, ",") + `}}`, func(d driver.Driver[openstack.Config]) error {
+		"servers/detail": {`{"metadata":{` + strings.Join(metadata, ",") + `}}`, func(d driver.Driver[openstack.InstanceConfig]) error {
 			_, err := d.Get(t.Context(), id)
 			return err
 		}},
-		"flavors/detail": {`{"id":"x"}`, func(d driver.Driver[openstack.Config]) error {
+		"flavors/detail": {`{"id":"x"}`, func(d driver.Driver[openstack.InstanceConfig]) error {
 			_, err := d.Create(t.Context(), newRequest(t, minimalSpec()))
 			return err
 		}},
 	} {
 		t.Run(strings.TrimSuffix(path, "/detail"), func(t *testing.T) {
 			t.Parallel()
-			r := newWorld(t)
+			r := newEnv(t)
 			list := &endless{next: r.faults, path: path, entry: test.entry}
-			err := test.ask(connect(t, list, driver.Account{SecretName: "cloud"}, r.secret))
+			err := test.call(connect(t, list, driver.Account{SecretName: "cloud"}, r.secret))
 			if _, ok := errors.AsType[*access.TooManyError](err); !ok {
 				t.Errorf("after %d pages: %v", list.pages, err)
 			}

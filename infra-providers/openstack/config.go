@@ -34,8 +34,8 @@ const metadataLimit = 255
 // userDataLimit is the maximum length of Nova's user data, in base64.
 const userDataLimit = 65535
 
-// Config is the configuration of one server.
-type Config struct {
+// InstanceConfig is the configuration of one server.
+type InstanceConfig struct {
 	Spec infrav1.OpenStackMachineSpec
 	// Zone is the availability zone; empty means that the cloud chooses it.
 	Zone string
@@ -43,13 +43,13 @@ type Config struct {
 	Pinned bool
 }
 
-// NewConfig defaults and validates the spec of a machine. It repeats a rule of the API server only where a violation would
+// NewInstanceConfig defaults and validates the spec of a machine. It repeats a rule of the API server only where a violation would
 // do harm.
-func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
-	config := Config{Spec: *machine.Spec.DeepCopy(), Zone: cmp.Or(zone, machine.Spec.AvailabilityZone), Pinned: zone != ""}
+func NewInstanceConfig(machine *infrav1.OpenStackMachine, zone string) (InstanceConfig, error) {
+	config := InstanceConfig{Spec: *machine.Spec.DeepCopy(), Zone: cmp.Or(zone, machine.Spec.AvailabilityZone), Pinned: zone != ""}
 	spec := &config.Spec
 	if len(spec.Ports) == 0 || len(spec.Ports) > attachments.MaxPorts {
-		return Config{}, invalid("spec.ports", "a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))
+		return InstanceConfig{}, invalid("spec.ports", "a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))
 	}
 	for at := range spec.Ports {
 		port := &spec.Ports[at]
@@ -58,7 +58,7 @@ func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
 		}
 	}
 	if config.Zone == "" && slices.ContainsFunc(volumes(config), func(v infrav1.OpenStackDataVolume) bool { return ptr.Deref(v.InMachineZone, false) }) {
-		return Config{}, invalid("spec.availabilityZone", "a volume has inMachineZone, but the machine has neither a failure domain nor an availabilityZone")
+		return InstanceConfig{}, invalid("spec.availabilityZone", "a volume has inMachineZone, but the machine has neither a failure domain nor an availabilityZone")
 	}
 	return config, nil
 }
@@ -68,9 +68,9 @@ func toAccount(machine *infrav1.OpenStackMachine) driver.Account {
 	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Region}
 }
 
-// toPlace returns what lacks capacity when a server finds no host. A flavor that finds no host under a scheduling rule of
+// toOffering returns what lacks capacity when a server finds no host. A flavor that finds no host under a scheduling rule of
 // the user may find one without.
-func toPlace(config Config) (flavor, zone string) {
+func toOffering(config InstanceConfig) (flavor, zone string) {
 	flavor = config.Spec.Flavor
 	if group := config.Spec.ServerGroup; group.Group != "" || group.Policy == "affinity" || group.Policy == "anti-affinity" {
 		flavor += " in " + cmp.Or(group.Group, group.Policy)
@@ -82,8 +82,8 @@ func toPlace(config Config) (flavor, zone string) {
 }
 
 // alternatives returns the configurations of the fallbacks, in their order.
-func alternatives(config Config) []Config {
-	var others []Config
+func alternatives(config InstanceConfig) []InstanceConfig {
+	var others []InstanceConfig
 	seen := map[[2]string]bool{{config.Spec.Flavor, config.Zone}: true}
 	for _, fallback := range config.Spec.Fallbacks {
 		other := config
@@ -101,7 +101,7 @@ func alternatives(config Config) []Config {
 }
 
 // volumes returns all volumes of a machine, the root volume first.
-func volumes(config Config) []infrav1.OpenStackDataVolume {
+func volumes(config InstanceConfig) []infrav1.OpenStackDataVolume {
 	var all []infrav1.OpenStackDataVolume
 	if config.Spec.RootVolume.SizeGiB > 0 {
 		all = append(all, infrav1.OpenStackDataVolume{Name: attachments.Root, OpenStackVolume: config.Spec.RootVolume})
@@ -110,7 +110,7 @@ func volumes(config Config) []infrav1.OpenStackDataVolume {
 }
 
 // volumeOptions returns the volumes to create.
-func volumeOptions(config Config, imageID string) []attachments.Volume {
+func volumeOptions(config InstanceConfig, imageID string) []attachments.Volume {
 	var wanted []attachments.Volume
 	for _, volume := range volumes(config) {
 		want := attachments.Volume{
@@ -139,7 +139,7 @@ type parts struct {
 }
 
 // serverOptions returns the options of the creation of a server.
-func serverOptions(req driver.Request[Config], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
+func serverOptions(req driver.Request[InstanceConfig], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
 	config, id := req.Config, req.Identity
 	options := servers.CreateOpts{
 		Name:             id.Name,
@@ -168,11 +168,11 @@ func serverOptions(req driver.Request[Config], plan lookup.Plan, of parts) (serv
 }
 
 // metadata returns the metadata of the user, the ownership tags, and the flavor and the zone of the request.
-func metadata(config Config, id driver.Identity) map[string]string {
+func metadata(config InstanceConfig, id driver.Identity) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, config.Spec.Metadata)
 	maps.Copy(all, attachments.Tags(id))
-	all[flavorKey], all[zoneKey] = toPlace(config)
+	all[flavorKey], all[zoneKey] = toOffering(config)
 	if config.Spec.ServerGroup.Policy != "" {
 		all[groupKey] = string(id.Owner.UID)
 	}
@@ -180,7 +180,7 @@ func metadata(config Config, id driver.Identity) map[string]string {
 }
 
 // blockDevices returns the disks of a server: the root disk, on a volume or on the host, and the other volumes.
-func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
+func blockDevices(config InstanceConfig, imageID string, disks []string) []servers.BlockDevice {
 	if len(disks) == 0 {
 		return nil
 	}

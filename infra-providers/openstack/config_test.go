@@ -24,16 +24,16 @@ func TestFailureDomainTakesPrecedence(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		given, own string
-		want       Config
+		want       InstanceConfig
 	}{
-		"takes the failure domain":         {"a", "b", Config{Zone: "a", Pinned: true}},
-		"takes its own without one":        {"", "b", Config{Zone: "b"}},
-		"leaves it to the cloud otherwise": {"", "", Config{}},
+		"takes the failure domain":         {"a", "b", InstanceConfig{Zone: "a", Pinned: true}},
+		"takes its own without one":        {"", "b", InstanceConfig{Zone: "b"}},
+		"leaves it to the cloud otherwise": {"", "", InstanceConfig{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := infrav1.OpenStackMachineSpec{AvailabilityZone: test.own, Ports: []infrav1.OpenStackPort{{Network: "n"}}}
-			got, err := NewConfig(&infrav1.OpenStackMachine{Spec: spec}, test.given)
+			got, err := NewInstanceConfig(&infrav1.OpenStackMachine{Spec: spec}, test.given)
 			test.want.Spec = spec
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -48,7 +48,7 @@ func TestPortsInheritSecurityGroups(t *testing.T) {
 		SecurityGroups: []string{"all"},
 		Ports:          []infrav1.OpenStackPort{{Network: "n"}, {Network: "n", SecurityGroups: []string{"own"}}, {Network: "n", DisablePortSecurity: ptr.To(true)}},
 	}
-	got, err := NewConfig(&infrav1.OpenStackMachine{Spec: spec}, "")
+	got, err := NewInstanceConfig(&infrav1.OpenStackMachine{Spec: spec}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestNewConfigRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := NewConfig(&infrav1.OpenStackMachine{Spec: spec}, ""); !driver.IsInvalidConfiguration(err) {
+			if _, err := NewInstanceConfig(&infrav1.OpenStackMachine{Spec: spec}, ""); !driver.IsInvalidConfiguration(err) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -97,13 +97,13 @@ func TestAlternatives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := infrav1.OpenStackMachineSpec{Flavor: "small", AvailabilityZone: "a", Fallbacks: fallbacks, Ports: []infrav1.OpenStackPort{{Network: "n"}}}
-			config, err := NewConfig(&infrav1.OpenStackMachine{Spec: spec}, test.zone)
+			config, err := NewInstanceConfig(&infrav1.OpenStackMachine{Spec: spec}, test.zone)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got [][2]string
 			for _, other := range alternatives(config) {
-				flavor, zone := toPlace(other)
+				flavor, zone := toOffering(other)
 				got = append(got, [2]string{flavor, zone})
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -113,7 +113,7 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-func TestToPlace(t *testing.T) {
+func TestToOffering(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.OpenStackMachineSpec)
@@ -134,7 +134,7 @@ func TestToPlace(t *testing.T) {
 			t.Parallel()
 			spec := infrav1.OpenStackMachineSpec{Flavor: "m1.small"}
 			test.change(&spec)
-			flavor, zone := toPlace(Config{Spec: spec, Zone: "zone-b"})
+			flavor, zone := toOffering(InstanceConfig{Spec: spec, Zone: "zone-b"})
 			if flavor != test.want || zone != "zone-b" {
 				t.Errorf("got %q in %q, want %q", flavor, zone, test.want)
 			}
@@ -149,7 +149,7 @@ func TestVolumeOptionsHaveTheirZone(t *testing.T) {
 		RootVolume: infrav1.OpenStackVolume{SizeGiB: 20, Type: "fast", InMachineZone: ptr.To(true)},
 		Volumes:    []infrav1.OpenStackDataVolume{{Name: "data", OpenStackVolume: infrav1.OpenStackVolume{SizeGiB: 5, AvailabilityZone: "v", DeleteOnTermination: ptr.To(false)}}},
 	}
-	config, err := NewConfig(&infrav1.OpenStackMachine{Spec: spec}, "z")
+	config, err := NewInstanceConfig(&infrav1.OpenStackMachine{Spec: spec}, "z")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,13 @@ var worker = driver.Identity{
 	Owner: driver.Owner{UID: "cccccccc-0000-4000-8000-000000000001", Namespace: "team", Name: "home"},
 }
 
-func newRequest(t *testing.T, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
+func newRequest(t *testing.T, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
 	t.Helper()
-	return driver.Request[openstack.Config]{Identity: worker, Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.Request[openstack.InstanceConfig]{Identity: worker, Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // mustCreate creates an instance and retries while attachments are not ready, as the reconciler does.
-func mustCreate(t *testing.T, d driver.Driver[openstack.Config], req driver.Request[openstack.Config]) driver.Instance {
+func mustCreate(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.Request[openstack.InstanceConfig]) driver.Instance {
 	t.Helper()
 	for range 10 {
 		created, err := d.Create(t.Context(), req)
@@ -53,7 +53,7 @@ func mustCreate(t *testing.T, d driver.Driver[openstack.Config], req driver.Requ
 // TestServerRequest compares the whole request.
 func TestServerRequest(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := fullSpec()
 	spec.AvailabilityZone, spec.KeyPair, spec.ConfigDrive = "zone-b", "ops", ptr.To(true)
 	spec.Metadata, spec.Tags, spec.SchedulerHints = map[string]string{"team": "a"}, []string{"blue"}, map[string]string{"different_cell": "c"}
@@ -90,8 +90,8 @@ func TestServerRequest(t *testing.T) {
 }
 
 // named replaces the IDs in a request by names.
-func named(r *world, asked map[string]any) map[string]any {
-	server := asked["server"].(map[string]any)
+func named(r *env, requested map[string]any) map[string]any {
+	server := requested["server"].(map[string]any)
 	names := map[any]string{}
 	for _, kind := range []string{"ports", "volumes"} {
 		r.Change(kind, func(thing map[string]any) { names[thing["id"]] = thing["name"].(string) })
@@ -105,12 +105,12 @@ func named(r *world, asked map[string]any) map[string]any {
 		disk := device.(map[string]any)
 		disk["uuid"] = names[disk["uuid"]][prefix:]
 	}
-	asked["os:scheduler_hints"].(map[string]any)["group"] = "group"
-	return asked
+	requested["os:scheduler_hints"].(map[string]any)["group"] = "group"
+	return requested
 }
 
 // awaitStates reads servers until they are running or deleted.
-func (r *world) awaitStates(t *testing.T) {
+func (r *env) awaitStates(t *testing.T) {
 	t.Helper()
 	d := r.connect(t)
 	for range 5 {
@@ -123,7 +123,7 @@ func (r *world) awaitStates(t *testing.T) {
 }
 
 // wantLeftovers deletes an instance and compares what is left.
-func wantLeftovers(t *testing.T, r *world, id driver.Identity, want ...string) {
+func wantLeftovers(t *testing.T, r *env, id driver.Identity, want ...string) {
 	t.Helper()
 	d := r.connect(t)
 	for range 5 {
@@ -143,7 +143,7 @@ func wantLeftovers(t *testing.T, r *world, id driver.Identity, want ...string) {
 
 func TestFloatingIPIsAnExternalAddress(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
 	spec.FloatingIP = infrav1.OpenStackFloatingIP{Network: "public", Subnet: "public4"}
 	d := r.connect(t)
@@ -175,7 +175,7 @@ func TestCreateAfterLostAnswers(t *testing.T) {
 	for lost := range 12 {
 		t.Run(fmt.Sprintf("call %d", lost), func(t *testing.T) {
 			t.Parallel()
-			r := newWorld(t)
+			r := newEnv(t)
 			// A claim is valid until it expires.
 			offset := time.Duration(0)
 			calls := 0
@@ -217,13 +217,13 @@ func TestCreateAfterLostAnswers(t *testing.T) {
 // server.
 func TestUnansweredCreationIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	release := r.faults.Hold(openstackfake.Creates("servers"))
 	d := r.connect(t)
 	if _, err := d.Create(t.Context(), newRequest(t, minimalSpec())); err == nil {
 		t.Fatal("the held call was answered")
 	}
-	for _, again := range []driver.Driver[openstack.Config]{d, r.connect(t), d} {
+	for _, again := range []driver.Driver[openstack.InstanceConfig]{d, r.connect(t), d} {
 		if _, err := again.Create(t.Context(), newRequest(t, minimalSpec())); !errors.Is(err, attachments.ErrBusy) {
 			t.Fatalf("a second server was requested: %v", err)
 		}
@@ -243,13 +243,13 @@ func TestForbiddenIsQuotaAtALimit(t *testing.T) {
 		limits string
 		is     func(error) bool
 	}{
-		"is QuotaExceeded at the limit":           {noRoom, func(err error) bool { return driver.IsQuotaExceeded(err) && !driver.IsUnauthorized(err) }},
+		"is QuotaExceeded at the limit":           {noCapacity, func(err error) bool { return driver.IsQuotaExceeded(err) && !driver.IsUnauthorized(err) }},
 		"is Unauthorized below the limit":         {"", driver.IsUnauthorized},
 		"is Unauthorized without readable limits": {"nonsense", driver.IsUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newWorld(t)
+			r := newEnv(t)
 			r.faults.Fail(openstackfake.Creates("servers"), http.StatusForbidden, forbidden)
 			if test.limits != "" {
 				r.faults.Fail(reads("/limits"), http.StatusOK, test.limits)
@@ -264,7 +264,7 @@ func TestForbiddenIsQuotaAtALimit(t *testing.T) {
 
 func TestNeutronQuota(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	r.faults.Fail(openstackfake.Creates("ports"), http.StatusConflict, overQuota)
 	if _, err := r.connect(t).Create(t.Context(), newRequest(t, minimalSpec())); !driver.IsQuotaExceeded(err) {
 		t.Errorf("got %v", err)
@@ -274,7 +274,7 @@ func TestNeutronQuota(t *testing.T) {
 // TestNoHostIsInsufficientCapacityForTheNextMachine: Nova reports a lack of capacity only after it accepted a server.
 func TestNoHostIsInsufficientCapacityForTheNextMachine(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	offset := time.Duration(0)
 	d, err := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })}).
 		Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
@@ -310,7 +310,7 @@ func TestNoHostIsInsufficientCapacityForTheNextMachine(t *testing.T) {
 
 func TestPortOfAnUnlistedServerPreventsASecond(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	mustCreate(t, r.connect(t), newRequest(t, minimalSpec()))
 	r.awaitStates(t)
 	// Nova does not list the server, as while its cell is down.
@@ -322,7 +322,7 @@ func TestPortOfAnUnlistedServerPreventsASecond(t *testing.T) {
 
 func TestFailedVolumeIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	d := r.connect(t)
@@ -340,7 +340,7 @@ func TestFailedVolumeIsReplaced(t *testing.T) {
 
 func TestDeleteWithVolumesOnly(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	if _, err := r.connect(t).Create(t.Context(), newRequest(t, spec)); !errors.Is(err, attachments.ErrBusy) {
@@ -354,7 +354,7 @@ func TestDeleteWithVolumesOnly(t *testing.T) {
 
 func TestVolumeIsReplacedInAnotherZone(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
 	spec.AvailabilityZone, spec.RootVolume = "nova", infrav1.OpenStackVolume{SizeGiB: 20, InMachineZone: ptr.To(true)}
 	d := r.connect(t)
@@ -373,7 +373,7 @@ func TestVolumeIsReplacedInAnotherZone(t *testing.T) {
 
 func TestRemains(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := fullSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	d := r.connect(t)
@@ -398,28 +398,28 @@ func TestRemains(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
+func TestInstanceCapacity(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
 	spec.Flavor = "m1.large"
-	sizer := r.connect(t).(driver.Sizer[openstack.Config])
-	got, err := sizer.Size(t.Context(), newConfig(t, spec))
-	want := driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
+	sizer := r.connect(t).(driver.CapacityProvider[openstack.InstanceConfig])
+	got, err := sizer.Capacity(t.Context(), newConfig(t, spec))
+	want := driver.Capacity{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("80Gi"),
 	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	spec.Flavor = "nonsense"
-	if _, err := sizer.Size(t.Context(), newConfig(t, spec)); !driver.IsInvalidConfiguration(err) {
+	if _, err := sizer.Capacity(t.Context(), newConfig(t, spec)); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestMachineInAnUnknownRegionCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	d := connect(t, r.faults, driver.Account{SecretName: "cloud", Region: "none"}, r.secret)
 	if _, err := d.Create(t.Context(), newRequest(t, minimalSpec())); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("creating: %v", err)
@@ -440,7 +440,7 @@ func TestMachineInAnUnknownRegionCanBeDeleted(t *testing.T) {
 // TestExpiredTokenIsRenewed: the services reject every earlier token.
 func TestExpiredTokenIsRenewed(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	d := r.connect(t)
 	mustCreate(t, d, newRequest(t, minimalSpec()))
 	r.ChangePassword(openstackfake.Password)
@@ -467,7 +467,7 @@ func TestFindImage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newWorld(t)
+			r := newEnv(t)
 			spec := minimalSpec()
 			spec.Image = test.image
 			_, err := r.connect(t).Create(t.Context(), newRequest(t, spec))
@@ -480,9 +480,9 @@ func TestFindImage(t *testing.T) {
 
 func TestAmbiguousNameIsInvalid(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
-	spec.Ports[0].Network = "twins"
+	spec.Ports[0].Network = "duplicate"
 	_, err := r.connect(t).Create(t.Context(), newRequest(t, spec))
 	invalid, ok := errors.AsType[*driver.InvalidConfigurationError](err)
 	if !ok || invalid.Field != "spec.ports[0].network" {

@@ -31,7 +31,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachinetemplates/status,verbs=patch
 
 // Options replace dependencies of the driver. The zero value is the default.
@@ -43,26 +43,26 @@ type Options struct {
 }
 
 // Cloud returns the description of OpenStack.
-func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
+func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig] {
 	long := access.NewLongAnswers()
-	return driver.Cloud[*infrav1.OpenStackMachine, Config]{
+	return driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig]{
 		Name:           "openstack",
 		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.OpenStackMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.OpenStackMachine] { return &infrav1.OpenStackMachineTemplate{} },
-		Config:         NewConfig,
+		Config:         NewInstanceConfig,
 		Account:        toAccount,
 		Alternatives:   alternatives,
-		Place:          toPlace,
+		Offering:       toOffering,
 		// OpenStack itself has no rate limit; this protects a small control plane.
 		Limits: driver.Limits{PerSecond: 20, Burst: 100},
-		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return connect(options, account, credentials, long)
 		},
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger,
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
 // driver.Restarter and driver.Remainder.
 type Driver struct {
 	session *access.Session
@@ -95,7 +95,7 @@ func newDriver(session *access.Session, clock clock.PassiveClock) *Driver {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	if _, busy := d.creating.LoadOrStore(req.Identity.UID, true); busy {
 		return driver.Instance{}, fmt.Errorf("the instance is being created: %w", attachments.ErrBusy)
 	}
@@ -112,7 +112,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if len(found) > 0 {
 		return d.deleteDuplicates(ctx, services, found, id)
 	}
-	flavor, zone := toPlace(req.Config)
+	flavor, zone := toOffering(req.Config)
 	if err := d.shortages.Check(shortage.Place{Namespace: id.Owner.Namespace, Flavor: flavor, Zone: zone}); err != nil {
 		return driver.Instance{}, err
 	}

@@ -19,20 +19,20 @@ import (
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
-// world is a fake cloud behind a transport that injects faults.
-type world struct {
+// env is a fake cloud behind a transport that injects faults.
+type env struct {
 	*openstackfake.Cloud
 	faults *openstackfake.Faults
 	secret driver.Credentials
 }
 
-func newWorld(t *testing.T) *world {
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	cloud := openstackfake.New()
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	cloud.Serve(server.URL)
-	return &world{
+	return &env{
 		Cloud:  cloud,
 		faults: &openstackfake.Faults{Transport: server.Client().Transport},
 		secret: driver.Credentials{
@@ -43,12 +43,12 @@ func newWorld(t *testing.T) *world {
 }
 
 // only returns the only resource of a kind.
-func (r *world) only(t *testing.T, kind string) map[string]any {
+func (r *env) only(t *testing.T, kind string) map[string]any {
 	t.Helper()
 	return must[map[string]any](t)(r.Resource(kind))
 }
 
-func (r *world) connect(t *testing.T) driver.Driver[openstack.Config] {
+func (r *env) connect(t *testing.T) driver.Driver[openstack.InstanceConfig] {
 	t.Helper()
 	return connect(t, r.faults, driver.Account{SecretName: "cloud"}, r.secret)
 }
@@ -77,17 +77,19 @@ func TestConformance(t *testing.T) {
 	for name, spec := range map[string]infrav1.OpenStackMachineSpec{"minimal": minimalSpec(), "full": fullSpec()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] { return conformanceWorld(t, newWorld(t), spec) })
+			drivertest.Run(t, func(t *testing.T) drivertest.Environment[openstack.InstanceConfig] {
+				return conformanceEnv(t, newEnv(t), spec)
+			})
 		})
 	}
 }
 
-func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec) drivertest.World[openstack.Config] {
+func conformanceEnv(t *testing.T, r *env, spec infrav1.OpenStackMachineSpec) drivertest.Environment[openstack.InstanceConfig] {
 	t.Helper()
 	otherZone := spec
 	otherZone.AvailabilityZone = "zone-b"
 	other := newConfig(t, otherZone)
-	return drivertest.World[openstack.Config]{
+	return drivertest.Environment[openstack.InstanceConfig]{
 		Driver:  r.connect(t),
 		Config:  newConfig(t, spec),
 		Other:   &other,
@@ -96,7 +98,7 @@ func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec)
 		ImageOf: func(driver.Instance) string {
 			return fmt.Sprint(r.ServerRequest()["server"].(map[string]any)["imageRef"])
 		},
-		Reconnect: func() driver.Driver[openstack.Config] { return r.connect(t) },
+		Reconnect: func() driver.Driver[openstack.InstanceConfig] { return r.connect(t) },
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
 		Attach:    func(created driver.Instance) func() bool { return r.Attach(created.ID) },
@@ -111,7 +113,7 @@ func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec)
 			drivertest.ServerError:  func() { r.faults.Fail(anyRequest, http.StatusInternalServerError, "") },
 			drivertest.QuotaExceeded: func() {
 				r.faults.Fail(openstackfake.Creates("servers"), http.StatusForbidden, quotaExceeded)
-				r.faults.Fail(reads("/limits"), http.StatusOK, noRoom)
+				r.faults.Fail(reads("/limits"), http.StatusOK, noCapacity)
 			},
 			drivertest.InsufficientCapacity: func() { r.faults.Fail(openstackfake.Creates("ports"), http.StatusConflict, noAddress) },
 		},
@@ -119,7 +121,7 @@ func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec)
 }
 
 // refuseLogin refuses the token of the next request and the password of the login after it.
-func (r *world) refuseLogin() {
+func (r *env) refuseLogin() {
 	r.faults.Fail(anyRequest, http.StatusUnauthorized, refusedToken)
 	r.faults.Fail(openstackfake.Creates("tokens"), http.StatusUnauthorized, refusedToken)
 }
@@ -143,7 +145,7 @@ const (
 	refusedToken  = `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have created requires authentication."}}`
 	quotaExceeded = `{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances"}}`
 	forbidden     = `{"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}}`
-	noRoom        = `{"limits": {"absolute": {"maxTotalInstances": 10, "totalInstancesUsed": 10, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}`
+	noCapacity    = `{"limits": {"absolute": {"maxTotalInstances": 10, "totalInstancesUsed": 10, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}`
 	noAddress     = `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available on network 1.", "detail": ""}}`
 	overQuota     = `{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['port'].", "detail": ""}}`
 )

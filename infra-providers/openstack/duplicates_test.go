@@ -15,8 +15,8 @@ import (
 // TestRequestAfterItsClaimExpiredCreatesNoServer carries out a request after another process has taken over.
 func TestRequestAfterItsClaimExpiredCreatesNoServer(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
-	connectAfter := func(offset time.Duration) driver.Driver[openstack.Config] {
+	r := newEnv(t)
+	connectAfter := func(offset time.Duration) driver.Driver[openstack.InstanceConfig] {
 		cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })})
 		d, err := cloud.Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
 		if err != nil {
@@ -42,7 +42,7 @@ func TestRequestAfterItsClaimExpiredCreatesNoServer(t *testing.T) {
 // TestNewerDuplicateIsDeleted has two servers, which clocks that differ by more than the time of a claim may cause.
 func TestNewerDuplicateIsDeleted(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	first := mustCreate(t, r.connect(t), newRequest(t, minimalSpec()))
 	r.DuplicateServer()
 	for range 3 {

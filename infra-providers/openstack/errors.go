@@ -79,7 +79,7 @@ func accountMismatch(err error) error {
 
 // toCreateError converts an error of a call that creates, where a bad request is an invalid spec by the
 // answer of the service itself.
-func toCreateError(field string, err error, config Config) error {
+func toCreateError(field string, err error, config InstanceConfig) error {
 	answered := readAnswer(err)
 	creation, creating := errors.AsType[*attachments.CreationError](err)
 	if creating && answered != nil && answered.own && (answered.status == http.StatusBadRequest || answered.status == http.StatusNotFound) {

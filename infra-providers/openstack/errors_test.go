@@ -100,8 +100,8 @@ func TestOnlyCreationErrorsAreInvalidConfiguration(t *testing.T) {
 			`{"itemNotFound": {"message": "m", "code": 404}}`: true,
 			"": false, "<html><h1>404 Not Found</h1></html>": false, `{"message": "no Route matched with those values"}`: false,
 		} {
-			created := toCreateError("spec.ports", &attachments.CreationError{What: "port", Err: answerError(status, "", body)}, Config{})
-			listed := toCreateError("spec.ports", fmt.Errorf("listing: %w", answerError(status, "", body)), Config{})
+			created := toCreateError("spec.ports", &attachments.CreationError{What: "port", Err: answerError(status, "", body)}, InstanceConfig{})
+			listed := toCreateError("spec.ports", fmt.Errorf("listing: %w", answerError(status, "", body)), InstanceConfig{})
 			if driver.IsInvalidConfiguration(created) != (want && own) || driver.IsInvalidConfiguration(listed) {
 				t.Errorf("%d %s: creating gives %v, listing gives %v", status, body, created, listed)
 			}

@@ -21,20 +21,20 @@ import (
 // may fail. At times their zone has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig] {
 		spec := fullSpec()
 		spec.CredentialsSecretName = "cloud"
 		spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 		spec.AvailabilityZone = "nova"
 		spec.Fallbacks = []infrav1.OpenStackFallback{{AvailabilityZone: "zone-b"}}
-		r := newWorld(t)
+		r := newEnv(t)
 		now := time.Now()
 		transport := &faulttest.Wire{Rand: random, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
-		return faulttest.World[*infrav1.OpenStackMachine, openstack.Config]{
+		return faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig]{
 			Cloud:   openstack.Cloud(openstack.Options{Transport: transport, Clock: clockFunc(func() time.Time { return now })}),
 			Secret:  &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: r.secret},
 			Machine: func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{Spec: spec} },
-			Hooks:   conformanceWorld(t, r, spec),
+			Hooks:   conformanceEnv(t, r, spec),
 			Pass:    func(passed time.Duration) { now = now.Add(passed) },
 		}
 	})

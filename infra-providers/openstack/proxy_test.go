@@ -17,7 +17,7 @@ import (
 func TestNotFoundOfAProxyIsTransient(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"<html><h1>404 Not Found</h1></html>", "", `{"message": "no Route matched with those values"}`, `{"error": {"code": 404, "message": "no such backend"}}`} {
-		r := newWorld(t)
+		r := newEnv(t)
 		created := mustCreate(t, r.connect(t), newRequest(t, minimalSpec()))
 		d := r.connect(t)
 		if _, err := d.Get(t.Context(), created.Identity); err != nil {
@@ -54,14 +54,14 @@ func TestCreationRefusedByAProxyIsTransient(t *testing.T) {
 	const page = "<html><h1>404 Not Found</h1></html>"
 	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest} {
 		for _, kind := range []string{"servers", "ports", "floatingips"} {
-			r := newWorld(t)
+			r := newEnv(t)
 			r.faults.Fail(openstackfake.Creates(kind), status, page)
 			if _, err := r.connect(t).Create(t.Context(), newRequest(t, fullSpec())); err == nil || driver.IsInvalidConfiguration(err) {
 				t.Errorf("a proxy's %d instead of one of the %s: got %v", status, kind, err)
 			}
 		}
 	}
-	r, spec := newWorld(t), minimalSpec()
+	r, spec := newEnv(t), minimalSpec()
 	spec.Image.Name, spec.Image.ID = "", "00000000-0000-4000-8000-000000000abc"
 	for _, answer := range []string{page, `{"message": "no Route matched with those values"}`} {
 		r.faults.Fail(called(http.MethodGet, "/images/"), http.StatusNotFound, answer)
@@ -77,7 +77,7 @@ func TestCreationRefusedByAProxyIsTransient(t *testing.T) {
 // TestFloatingIPIsDeletedAfterAnAnswerOfAProxy: a machine is gone once nothing of it is left.
 func TestFloatingIPIsDeletedAfterAnAnswerOfAProxy(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	created := mustCreate(t, r.connect(t), newRequest(t, fullSpec()))
 	d := r.connect(t)
 	for range 2 {

@@ -31,7 +31,7 @@ import (
 const realPatience = 5 * time.Minute
 
 // newRealRequest returns the request of a machine that is unique to this run. The test deletes what it creates.
-func newRealRequest(t *testing.T, d driver.Driver[openstack.Config], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
+func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
 	t.Helper()
 	req := newRequest(t, spec)
 	req.Identity.UID, req.Identity.Owner.UID = unique(), unique()
@@ -49,7 +49,7 @@ func newRealRequest(t *testing.T, d driver.Driver[openstack.Config], spec infrav
 }
 
 // created creates until the services take it, as the reconciler does, and waits until it leaves Pending.
-func mustReachState(t *testing.T, d driver.Driver[openstack.Config], req driver.Request[openstack.Config]) driver.Instance {
+func mustReachState(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.Request[openstack.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var created driver.Instance
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
@@ -135,7 +135,7 @@ func TestRealServerHasAllAttachments(t *testing.T) {
 	if diff := cmp.Diff(wantPorts, p.nics(server.ID)); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
-	size, err := d.(driver.Sizer[openstack.Config]).Size(t.Context(), req.Config)
+	size, err := d.(driver.CapacityProvider[openstack.InstanceConfig]).Capacity(t.Context(), req.Config)
 	if err != nil || size.Architecture != "amd64" {
 		t.Errorf("got %+v and %v, want the size of an amd64", size, err)
 	}
@@ -217,14 +217,14 @@ func TestRealFloatingIPs(t *testing.T) {
 	}
 }
 
-// TestRealStrictGroupsPutNobodyElseAside fills a group until no host is left for it.
-func TestRealStrictGroupsPutNobodyElseAside(t *testing.T) {
+// TestRealStrictServerGroupDoesNotExcludeOthers fills a group until no host is left for it.
+func TestRealStrictServerGroupDoesNotExcludeOthers(t *testing.T) {
 	real(t)
 	d := connect(t, nil, driver.Account{}, nil)
 	spec := realSpec()
 	spec.ServerGroup.Policy = "anti-affinity"
 	owner := unique()
-	member := func() driver.Request[openstack.Config] {
+	member := func() driver.Request[openstack.InstanceConfig] {
 		req := newRealRequest(t, d, spec)
 		req.Identity.Owner.UID = owner
 		return req
@@ -250,7 +250,7 @@ func TestRealStrictGroupsPutNobodyElseAside(t *testing.T) {
 }
 
 // awaitFault reads until a server in error has a fault, which Nova sets after the failure.
-func awaitFault(t *testing.T, d driver.Driver[openstack.Config], id driver.Identity) {
+func awaitFault(t *testing.T, d driver.Driver[openstack.InstanceConfig], id driver.Identity) {
 	t.Helper()
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
 		failed, err := d.Get(t.Context(), id)

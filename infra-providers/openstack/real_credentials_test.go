@@ -53,20 +53,20 @@ func TestRealApplicationCredentials(t *testing.T) {
 	if created := mustReachState(t, d, newRealRequest(t, d, realSpec())); created.State != driver.Running {
 		t.Errorf("got %+v", created)
 	}
-	ask := func(account driver.Account, secret driver.Credentials) error {
+	call := func(account driver.Account, secret driver.Credentials) error {
 		for _, err := range connect(t, nil, account, secret).List(t.Context(), driver.Owner{}) {
 			return err
 		}
 		return nil
 	}
-	if err := ask(account, variables); err != nil {
+	if err := call(account, variables); err != nil {
 		t.Errorf("by variables: %v", err)
 	}
 	variables["OS_APPLICATION_CREDENTIAL_SECRET"] = []byte("wrong")
-	if err := ask(account, variables); !driver.IsUnauthorized(err) {
+	if err := call(account, variables); !driver.IsUnauthorized(err) {
 		t.Errorf("a wrong secret: got %v, want an UnauthorizedError", err)
 	}
-	if err := ask(driver.Account{SecretName: "cloud", Region: "nowhere"}, driver.Credentials{"clouds.yaml": []byte(clouds)}); !driver.IsInvalidConfiguration(err) {
+	if err := call(driver.Account{SecretName: "cloud", Region: "nowhere"}, driver.Credentials{"clouds.yaml": []byte(clouds)}); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("an unknown region: got %v, want an InvalidConfigurationError", err)
 	}
 }

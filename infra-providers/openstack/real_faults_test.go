@@ -21,7 +21,7 @@ import (
 // DROVER_SOAK_LIFECYCLES sets their number.
 func TestRealFaultInjection(t *testing.T) {
 	real(t)
-	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
+	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig] {
 		faults := &openstackfake.Faults{}
 		// The driver's clock is faster than that of the services, so that the claim of a stopped process expires. A server
 		// that was requested under it is listed by then: no request of the test is in progress.
@@ -30,7 +30,7 @@ func TestRealFaultInjection(t *testing.T) {
 		var machines []*infrav1.OpenStackMachine
 		reliable := connect(t, nil, driver.Account{}, nil)
 		cinder := inProject(t).Volume != nil
-		return faulttest.World[*infrav1.OpenStackMachine, openstack.Config]{
+		return faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig]{
 			Cloud: cloud,
 			Machine: func() *infrav1.OpenStackMachine {
 				spec := realSpec()
@@ -41,7 +41,7 @@ func TestRealFaultInjection(t *testing.T) {
 				return machines[len(machines)-1]
 			},
 			Pass: func(more time.Duration) { passed.Add(int64(more)) },
-			Hooks: drivertest.World[openstack.Config]{
+			Hooks: drivertest.Environment[openstack.InstanceConfig]{
 				Driver:    reliable,
 				Lose:      func() { faults.Lose(openstackfake.Changes) },
 				Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },

@@ -165,7 +165,7 @@ func (p project) restarts(part string) (count int) {
 	return count
 }
 
-// leftovers asks the services themselves for what carries one of some UIDs, or a part of one, be it a
+// leftovers lists with the services themselves what has one of some UIDs, or a part of one, be it a
 // machine's or a Cluster's.
 func leftovers(t *testing.T, uids ...string) (left []string) {
 	t.Helper()

@@ -48,10 +48,10 @@ func realSpec() infrav1.OpenStackMachineSpec {
 // TestRealConformance is the conformance suite against real services. All rules share one project.
 func TestRealConformance(t *testing.T) {
 	real(t)
-	drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] {
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[openstack.InstanceConfig] {
 		faults := &openstackfake.Faults{}
 		suffix := hex.EncodeToString([]byte{byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})
-		connect := func() driver.Driver[openstack.Config] {
+		connect := func() driver.Driver[openstack.InstanceConfig] {
 			return suffixed{connect(t, faults, driver.Account{}, nil), suffix[:4] + "-4" + suffix[4:7]}
 		}
 		d := connect()
@@ -66,7 +66,7 @@ func TestRealConformance(t *testing.T) {
 		if p.Volume != nil {
 			attach = p.attach
 		}
-		return drivertest.World[openstack.Config]{
+		return drivertest.Environment[openstack.InstanceConfig]{
 			Driver:    d,
 			Config:    newConfig(t, realSpec()),
 			Attach:    attach,
@@ -84,7 +84,7 @@ func TestRealConformance(t *testing.T) {
 }
 
 // sweep deletes what a failed test left.
-func deleteAll(t *testing.T, d driver.Driver[openstack.Config]) {
+func deleteAll(t *testing.T, d driver.Driver[openstack.InstanceConfig]) {
 	t.Helper()
 	for instance, err := range d.List(context.Background(), driver.Owner{}) {
 		if err != nil {
@@ -98,7 +98,7 @@ func deleteAll(t *testing.T, d driver.Driver[openstack.Config]) {
 }
 
 // invalid are configurations that only the cloud can refuse.
-func invalidConfigs(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
+func invalidConfigs(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.InstanceConfig {
 	t.Helper()
 	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
 		"unknown flavor":  func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "nonsense" },
@@ -118,7 +118,7 @@ func invalidConfigs(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]
 }
 
 // imageless are configurations without an image to boot from.
-func withoutImage(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
+func withoutImage(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.InstanceConfig {
 	t.Helper()
 	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
 		"unknown image": func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "nonsense" },
@@ -129,9 +129,9 @@ func withoutImage(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]op
 	})
 }
 
-func changed(t *testing.T, spec infrav1.OpenStackMachineSpec, changes map[string]func(*infrav1.OpenStackMachineSpec)) map[string]openstack.Config {
+func changed(t *testing.T, spec infrav1.OpenStackMachineSpec, changes map[string]func(*infrav1.OpenStackMachineSpec)) map[string]openstack.InstanceConfig {
 	t.Helper()
-	all := map[string]openstack.Config{}
+	all := map[string]openstack.InstanceConfig{}
 	for what, change := range changes {
 		changed := spec.DeepCopy()
 		change(changed)
@@ -140,7 +140,7 @@ func changed(t *testing.T, spec infrav1.OpenStackMachineSpec, changes map[string
 	return all
 }
 
-func connect(t *testing.T, transport http.RoundTripper, account driver.Account, secret driver.Credentials) driver.Driver[openstack.Config] {
+func connect(t *testing.T, transport http.RoundTripper, account driver.Account, secret driver.Credentials) driver.Driver[openstack.InstanceConfig] {
 	t.Helper()
 	connected, err := openstack.Cloud(openstack.Options{Transport: transport}).Connect(t.Context(), account, secret)
 	if err != nil {
@@ -149,9 +149,9 @@ func connect(t *testing.T, transport http.RoundTripper, account driver.Account, 
 	return connected
 }
 
-func newConfig(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.Config {
+func newConfig(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.InstanceConfig {
 	t.Helper()
-	config, err := openstack.NewConfig(&infrav1.OpenStackMachine{Spec: spec}, "")
+	config, err := openstack.NewInstanceConfig(&infrav1.OpenStackMachine{Spec: spec}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func unique() types.UID { return types.UID(uuid.NewString()) }
 
 // suffixed gives each rule of the suite, which all use the same UIDs, UIDs of its own.
 type suffixed struct {
-	driver.Driver[openstack.Config]
+	driver.Driver[openstack.InstanceConfig]
 	suffix string
 }
 
@@ -188,7 +188,7 @@ func (s suffixed) instance(found driver.Instance, err error) (driver.Instance, e
 }
 
 // Create retries, as the reconciler does, after a timeout and while a claim is valid.
-func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
+func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.InstanceConfig]) (driver.Instance, error) {
 	req.Identity = s.identity(req.Identity, s.in)
 	for began := time.Now(); ; {
 		created, err := s.Driver.Create(ctx, req)
@@ -252,12 +252,12 @@ func (s suffixed) Restart(ctx context.Context, id driver.Identity) error {
 	return s.Driver.(driver.Restarter).Restart(ctx, s.identity(id, s.in))
 }
 
-func (s suffixed) FindImage(ctx context.Context, config openstack.Config) (driver.Image, error) {
-	return s.Driver.(driver.ImageFinder[openstack.Config]).FindImage(ctx, config)
+func (s suffixed) FindImage(ctx context.Context, config openstack.InstanceConfig) (driver.Image, error) {
+	return s.Driver.(driver.ImageFinder[openstack.InstanceConfig]).FindImage(ctx, config)
 }
 
-func (s suffixed) Size(ctx context.Context, config openstack.Config) (driver.Size, error) {
-	return s.Driver.(driver.Sizer[openstack.Config]).Size(ctx, config)
+func (s suffixed) Capacity(ctx context.Context, config openstack.InstanceConfig) (driver.Capacity, error) {
+	return s.Driver.(driver.CapacityProvider[openstack.InstanceConfig]).Capacity(ctx, config)
 }
 
 // Remains leaves out what other rules created.

@@ -158,7 +158,7 @@ func TestRealVolumes(t *testing.T) {
 }
 
 // remaining counts the attachments of a machine that the driver lists, by kind.
-func remaining(t *testing.T, d driver.Driver[openstack.Config], id driver.Identity) map[string]int {
+func remaining(t *testing.T, d driver.Driver[openstack.InstanceConfig], id driver.Identity) map[string]int {
 	t.Helper()
 	kinds := map[string]int{}
 	for thing, err := range d.(driver.Remainder).Remains(t.Context(), id.Owner) {
@@ -178,17 +178,17 @@ func TestRealVolumesWithoutAServer(t *testing.T) {
 	faults := &openstackfake.Faults{}
 	d := connect(t, faults, driver.Account{}, nil)
 	req := newRealRequest(t, d, volumeSpec())
-	asked := false
+	requested := false
 	faults.Fail(func(request *http.Request) bool {
 		fits := openstackfake.Creates("servers")(request)
-		asked = asked || fits
+		requested = requested || fits
 		return fits
 	}, http.StatusInternalServerError, "")
 	gomega.NewWithT(t).Eventually(func() bool {
 		if _, err := d.Create(t.Context(), req); driver.IsInvalidConfiguration(err) {
 			t.Fatal(err)
 		}
-		return asked
+		return requested
 	}, realPatience, time.Second).Should(gomega.BeTrue())
 	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, d, req.Identity)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -149,7 +149,7 @@ func (s *harness) remove(machine *infrav1.OpenStackMachine, patience time.Durati
 // TestReconcileMachine creates and deletes a machine through the generic reconciler, with the provider's role.
 func TestReconcileMachine(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	s := newHarness(t, r.faults, r.secret)
 	spec := fullSpec()
 	spec.CredentialsSecretName, spec.RootVolume = "cloud", infrav1.OpenStackVolume{SizeGiB: 20}
@@ -167,7 +167,7 @@ func TestReconcileMachine(t *testing.T) {
 
 func TestReconcileTemplate(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	s := newHarness(t, r.faults, r.secret)
 	template := &infrav1.OpenStackMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
 	template.Spec.Template.Spec = minimalSpec()
@@ -182,7 +182,7 @@ func TestReconcileTemplate(t *testing.T) {
 
 func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	s := newHarness(t, r.faults, r.secret)
 	spec := minimalSpec()
 	spec.CredentialsSecretName, spec.Flavor = "cloud", "nonsense"
@@ -195,7 +195,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 
 func TestReconcileWithChangedCredentials(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	r.ChangePassword("another")
 	s := newHarness(t, r.faults, r.secret)
 	spec := minimalSpec()

@@ -68,7 +68,7 @@ func (c *counter) seen(what string) int {
 // TestRequestsPerMachine counts the requests of a machine, without its share of lists.
 func TestRequestsPerMachine(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	counted := counting(r.faults)
 	d := connect(t, counted, driver.Account{SecretName: "cloud"}, r.secret)
 	if _, err := d.Get(t.Context(), worker); !driver.IsNotFound(err) {
@@ -117,9 +117,9 @@ func TestRealRequestsPerMachine(t *testing.T) {
 	// Each machine is looked at every minute, and so is the inventory: three lists are three rounds.
 	began := time.Now()
 	s.Eventually(func() int { return counted.seen(inventory) }, 2*realPatience, time.Second).Should(gomega.BeNumerically(">=", 3))
-	quiet := counted.taken()
-	t.Logf("%d machines that ran took %v in %s", many, quiet, time.Since(began).Round(time.Second))
-	if diff := cmp.Diff(map[string]int{inventory: quiet[inventory]}, quiet); diff != "" {
+	idle := counted.taken()
+	t.Logf("%d machines that ran took %v in %s", many, idle, time.Since(began).Round(time.Second))
+	if diff := cmp.Diff(map[string]int{inventory: idle[inventory]}, idle); diff != "" {
 		t.Errorf("while nothing happened (-want +got):\n%s", diff)
 	}
 	for _, machine := range machines {

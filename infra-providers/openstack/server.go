@@ -25,7 +25,7 @@ import (
 // creation creates one server, for a machine without a server in Nova's list.
 type creation struct {
 	services *access.Services
-	request  driver.Request[Config]
+	request  driver.Request[InstanceConfig]
 	claim    attachments.Claim
 	now      func() time.Time
 }
@@ -41,7 +41,7 @@ func (c creation) run(ctx context.Context) (driver.Instance, error) {
 	if err != nil {
 		return driver.Instance{}, toError(err, config.Spec.Flavor, config.Zone)
 	}
-	ports, err := c.claim.Take(ctx, id, plan.Ports(func(at int) string { return attachments.PortName(id, at) }))
+	ports, err := c.claim.EnsurePorts(ctx, id, plan.Ports(func(at int) string { return attachments.PortName(id, at) }))
 	if err != nil {
 		return driver.Instance{}, toCreateError("spec.ports", err, config)
 	}

@@ -20,7 +20,7 @@ import (
 // TestFullGroupIsNoShortageOfTheFlavor fills a strict group until no host is left for it.
 func TestFullGroupIsNoShortageOfTheFlavor(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	d := r.connect(t)
 	spec := minimalSpec()
 	spec.ServerGroup.Policy = "anti-affinity"
@@ -43,7 +43,7 @@ func TestFullGroupIsNoShortageOfTheFlavor(t *testing.T) {
 }
 
 // newNumberedRequest returns the request of the n-th machine of a Cluster.
-func newNumberedRequest(t *testing.T, n int, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
+func newNumberedRequest(t *testing.T, n int, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
 	t.Helper()
 	req := newRequest(t, spec)
 	req.Identity.UID = types.UID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n))
@@ -52,7 +52,7 @@ func newNumberedRequest(t *testing.T, n int, spec infrav1.OpenStackMachineSpec) 
 
 func TestGroupQuota(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	r.LimitGroups(10)
 	d := r.connect(t)
 	spec := minimalSpec()
@@ -67,7 +67,7 @@ func TestGroupQuota(t *testing.T) {
 
 func TestFlavorWithoutADiskNeedsARootVolume(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	d := r.connect(t)
 	spec := minimalSpec()
 	spec.Flavor = "diskless"
@@ -82,7 +82,7 @@ func TestFlavorWithoutADiskNeedsARootVolume(t *testing.T) {
 // TestGroupIsDeletedWithItsLastMember has two machines of a Cluster in one group.
 func TestGroupIsDeletedWithItsLastMember(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := minimalSpec()
 	spec.ServerGroup.Policy = "soft-anti-affinity"
 	d := r.connect(t)

@@ -16,7 +16,7 @@ import (
 // TestTagChangesAllAttachments tags a machine with every kind of attachment for another UID of its Cluster.
 func TestTagChangesAllAttachments(t *testing.T) {
 	t.Parallel()
-	r := newWorld(t)
+	r := newEnv(t)
 	spec := fullSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	d := r.connect(t)

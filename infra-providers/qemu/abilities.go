@@ -18,8 +18,8 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	return "qemu/" + d.api.Name(), ctx.Err()
 }
 
-// Size implements driver.Sizer.
-func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
+// Capacity implements driver.CapacityProvider.
+func (d *Driver) Capacity(_ context.Context, config InstanceConfig) (driver.Capacity, error) {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(config.CPUs), resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(config.MemoryMiB*mebibyte, resource.BinarySI),
@@ -27,12 +27,12 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 	if config.DiskBytes > 0 {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.DiskBytes, resource.BinarySI)
 	}
-	return driver.Size{Capacity: capacity, Architecture: config.Architecture, OperatingSystem: "linux"}, nil
+	return driver.Capacity{Capacity: capacity, Architecture: config.Architecture, OperatingSystem: "linux"}, nil
 }
 
 // FindImage implements driver.ImageFinder. It is a file of the host's folder, or a URL, which is not requested. The
 // architecture of a file is unknown.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.Image, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Image{}, err
 	}

@@ -23,18 +23,18 @@ import (
 	"drover.io/infra-providers/qemu/vm"
 )
 
-// Config is the configuration of one machine. The driver adds the identity, the addresses and the time.
-type Config = vm.Spec
+// InstanceConfig is the configuration of one machine. The driver adds the identity, the addresses and the time.
+type InstanceConfig = vm.Spec
 
 const mebibyte = 1 << 20
 
-// NewConfig decodes, defaults and validates the spec of a machine. The zone can only be the host's own name.
-func NewConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Config, error) {
+// NewInstanceConfig decodes, defaults and validates the spec of a machine. The zone can only be the host's own name.
+func NewInstanceConfig(machine *infrav1.QEMUMachine, zone, hostName string) (InstanceConfig, error) {
 	if zone != "" && zone != hostName {
-		return Config{}, invalid("failureDomain", "%q is not this provider's host, which is %q", zone, hostName)
+		return InstanceConfig{}, invalid("failureDomain", "%q is not this provider's host, which is %q", zone, hostName)
 	}
 	spec := machine.Spec
-	config := Config{
+	config := InstanceConfig{
 		Architecture: cmp.Or(spec.Architecture, "amd64"),
 		Acceleration: string(cmp.Or(spec.Acceleration, infrav1.QEMUAccelerationAuto)),
 		CPUs:         ptr.Deref(spec.CPUs, 2),
@@ -49,7 +49,7 @@ func NewConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Config, err
 	}
 	memory := ptr.Deref(spec.Memory, resource.MustParse("2Gi"))
 	if memory.Value() <= 0 || memory.Value()%mebibyte != 0 {
-		return Config{}, invalid("spec.memory", "%q is not a multiple of 1Mi", memory.String())
+		return InstanceConfig{}, invalid("spec.memory", "%q is not a multiple of 1Mi", memory.String())
 	}
 	config.MemoryMiB = memory.Value() / mebibyte
 	if spec.DiskSize != nil {
@@ -59,15 +59,15 @@ func NewConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Config, err
 		config.Disks = append(config.Disks, disk.Size.Value())
 	}
 	if !config.Image.Given() {
-		return Config{}, invalid("spec.image", "one of path and url must be set")
+		return InstanceConfig{}, invalid("spec.image", "one of path and url must be set")
 	}
 	if config.Architecture == "arm64" && !config.Firmware.Given() && !config.Kernel.Given() {
-		return Config{}, invalid("spec.firmware", "an arm64 machine needs a firmware, or spec.kernel")
+		return InstanceConfig{}, invalid("spec.firmware", "an arm64 machine needs a firmware, or spec.kernel")
 	}
 	for i, f := range spec.Network.Forwards {
 		address, err := netip.ParseAddr(cmp.Or(f.HostAddress, "127.0.0.1"))
 		if err != nil {
-			return Config{}, invalid(fmt.Sprintf("spec.network.forwards[%d].hostAddress", i), "%q is not an address", f.HostAddress)
+			return InstanceConfig{}, invalid(fmt.Sprintf("spec.network.forwards[%d].hostAddress", i), "%q is not an address", f.HostAddress)
 		}
 		config.Forwards = append(config.Forwards, vm.Forward{Protocol: cmp.Or(f.Protocol, "TCP"), Address: address, HostPort: f.HostPort, Port: f.Port})
 	}

@@ -26,12 +26,12 @@ func TestNewConfig(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec infrav1.QEMUMachineSpec
 		zone string
-		want qemu.Config
+		want qemu.InstanceConfig
 	}{
 		"defaults all but the image": {
 			spec: infrav1.QEMUMachineSpec{Image: infrav1.QEMUImage{QEMUFile: infrav1.QEMUFile{Path: "a.qcow2"}}},
 			zone: hostName,
-			want: qemu.Config{
+			want: qemu.InstanceConfig{
 				Architecture: "amd64", Acceleration: "Auto", CPUs: 2, MemoryMiB: 2048,
 				Image: image.Source{Path: "a.qcow2"}, ImageFormat: "qcow2", Grace: time.Minute,
 			},
@@ -46,7 +46,7 @@ func TestNewConfig(t *testing.T) {
 				Network:                    infrav1.QEMUNetwork{Forwards: []infrav1.QEMUForward{{HostPort: 2222, Port: 22}}},
 				ShutdownGracePeriodSeconds: ptr.To[int32](0),
 			},
-			want: qemu.Config{
+			want: qemu.InstanceConfig{
 				Architecture: "arm64", Acceleration: "TCG", CPUs: 3, MemoryMiB: 1024,
 				Image: image.Source{URL: "http://a/b", SHA256: "00"}, ImageFormat: "raw", DiskBytes: 20 << 30, Disks: []int64{1 << 20, 2 << 20},
 				Kernel: image.Source{Path: "k"}, Initrd: image.Source{Path: "i"}, CommandLine: "quiet", Firmware: image.Source{Path: "f"},
@@ -56,7 +56,7 @@ func TestNewConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := qemu.NewConfig(&infrav1.QEMUMachine{Spec: test.spec}, test.zone, hostName)
+			got, err := qemu.NewInstanceConfig(&infrav1.QEMUMachine{Spec: test.spec}, test.zone, hostName)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestNewConfigRefuses(t *testing.T) {
 			if test.change != nil {
 				test.change(&machine.Spec)
 			}
-			_, err := qemu.NewConfig(machine, test.zone, hostName)
+			_, err := qemu.NewInstanceConfig(machine, test.zone, hostName)
 			invalid, ok := errors.AsType[*driver.InvalidConfigurationError](err)
 			if !ok || invalid.Field != test.field {
 				t.Errorf("got %v, want an InvalidConfigurationError for %s", err, test.field)

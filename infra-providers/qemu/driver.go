@@ -16,27 +16,27 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachinetemplates/status,verbs=patch
 
 // Cloud returns the description of the machines of one host. It needs no credentials and has one zone, the host's name.
-func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Config] {
-	return driver.Cloud[*infrav1.QEMUMachine, Config]{
+func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, InstanceConfig] {
+	return driver.Cloud[*infrav1.QEMUMachine, InstanceConfig]{
 		Name:           "qemu",
 		NewMachine:     func() *infrav1.QEMUMachine { return &infrav1.QEMUMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.QEMUMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.QEMUMachine] { return &infrav1.QEMUMachineTemplate{} },
-		Config: func(machine *infrav1.QEMUMachine, zone string) (Config, error) {
-			return NewConfig(machine, zone, hostName)
+		Config: func(machine *infrav1.QEMUMachine, zone string) (InstanceConfig, error) {
+			return NewInstanceConfig(machine, zone, hostName)
 		},
 		Account: toAccount,
-		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
+		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return &Driver{api: on, hostName: hostName}, nil
 		},
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger,
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
 // driver.Restarter and driver.Notifier.
 type Driver struct {
 	api      api
@@ -57,7 +57,7 @@ type api interface {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Instance{}, err
 	}

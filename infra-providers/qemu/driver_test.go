@@ -35,19 +35,19 @@ const hostName = "lab-1"
 // TestConformance runs the suite with processes of QEMU if it is installed, and otherwise with those of the fake.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[qemu.Config] {
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[qemu.InstanceConfig] {
 		machines := openHost(t, newOptions(t, realQEMU()))
 		missing := newConfig(t, newMachine())
 		missing.Image.Path = "none.raw"
 		unbridged := newConfig(t, newMachine())
 		unbridged.Bridge = "nobridge0"
-		return drivertest.World[qemu.Config]{
+		return drivertest.Environment[qemu.InstanceConfig]{
 			Driver:    connect(t, machines),
 			Config:    newConfig(t, newMachine()),
-			Invalid:   map[string]qemu.Config{"no such bridge": unbridged},
-			NoImage:   map[string]qemu.Config{"no such image": missing},
+			Invalid:   map[string]qemu.InstanceConfig{"no such bridge": unbridged},
+			NoImage:   map[string]qemu.InstanceConfig{"no such image": missing},
 			ImageOf:   func(created driver.Instance) string { return imageOf(machines, created) },
-			Reconnect: func() driver.Driver[qemu.Config] { return connect(t, machines) },
+			Reconnect: func() driver.Driver[qemu.InstanceConfig] { return connect(t, machines) },
 			Leftovers: func() []string { return leftovers(machines) },
 		}
 	})
@@ -139,7 +139,7 @@ func newMachine() *infrav1.QEMUMachine {
 	}}
 }
 
-func connect(t *testing.T, machines *host.Host) driver.Driver[qemu.Config] {
+func connect(t *testing.T, machines *host.Host) driver.Driver[qemu.InstanceConfig] {
 	t.Helper()
 	connected, err := qemu.Cloud(machines, hostName).Connect(t.Context(), driver.Account{}, nil)
 	if err != nil {
@@ -148,9 +148,9 @@ func connect(t *testing.T, machines *host.Host) driver.Driver[qemu.Config] {
 	return connected
 }
 
-func newConfig(t *testing.T, machine *infrav1.QEMUMachine) qemu.Config {
+func newConfig(t *testing.T, machine *infrav1.QEMUMachine) qemu.InstanceConfig {
 	t.Helper()
-	config, err := qemu.NewConfig(machine, "", hostName)
+	config, err := qemu.NewInstanceConfig(machine, "", hostName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestTagKeepsTheUID(t *testing.T) {
 	t.Parallel()
 	d := connect(t, openHost(t, newOptions(t, false)))
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
-	created, err := d.Create(t.Context(), driver.Request[qemu.Config]{Identity: id, Config: newConfig(t, newMachine())})
+	created, err := d.Create(t.Context(), driver.Request[qemu.InstanceConfig]{Identity: id, Config: newConfig(t, newMachine())})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // provider: the host is closed and opened again while its machines run, start or end.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.QEMUMachine, qemu.Config] {
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.QEMUMachine, qemu.InstanceConfig] {
 		h := &restartableHost{t: t, options: newOptions(t, false)}
 		var err error
 		if h.machines, err = host.Open(h.options); err != nil {
@@ -29,13 +29,13 @@ func TestFaultInjection(t *testing.T) {
 		}
 		t.Cleanup(func() { deleteAll(t, h.machines) })
 		description := qemu.Cloud(h.machines, hostName)
-		description.Connect = func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[qemu.Config], error) {
+		description.Connect = func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[qemu.InstanceConfig], error) {
 			return qemu.Cloud(h.reopen(), hostName).Connect(ctx, account, credentials)
 		}
-		return faulttest.World[*infrav1.QEMUMachine, qemu.Config]{
+		return faulttest.Environment[*infrav1.QEMUMachine, qemu.InstanceConfig]{
 			Cloud:   description,
 			Machine: newMachine,
-			Hooks: drivertest.World[qemu.Config]{
+			Hooks: drivertest.Environment[qemu.InstanceConfig]{
 				Driver:    currentDriver{connect(t, h.machines), h},
 				Leftovers: func() []string { return leftovers(h.machines) },
 			},
@@ -82,7 +82,7 @@ func (h *restartableHost) awaitStable() {
 
 // currentDriver is the driver of the host that is open.
 type currentDriver struct {
-	driver.Driver[qemu.Config]
+	driver.Driver[qemu.InstanceConfig]
 	host *restartableHost
 }
 

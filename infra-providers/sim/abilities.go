@@ -15,8 +15,8 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	return "sim/" + d.api.Name(), ctx.Err()
 }
 
-// Size implements driver.Sizer.
-func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
+// Capacity implements driver.CapacityProvider.
+func (d *Driver) Capacity(_ context.Context, config InstanceConfig) (driver.Capacity, error) {
 	return config.Size, nil
 }
 

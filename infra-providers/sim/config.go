@@ -30,17 +30,17 @@ const defaultZone = "zone-a"
 // defaultInstanceType is the instance type of machines without one.
 const defaultInstanceType = "small"
 
-// Config is the configuration of one instance.
-type Config struct {
+// InstanceConfig is the configuration of one instance.
+type InstanceConfig struct {
 	InstanceType string
-	Size         driver.Size
+	Size         driver.Capacity
 	Zone         string
 	BootDelay    time.Duration
 	Faults       infrav1.SimFaults
 }
 
 // sizes are the instance types.
-var sizes = map[string]driver.Size{
+var sizes = map[string]driver.Capacity{
 	"small":      size("2", "4Gi", "amd64"),
 	"medium":     size("4", "8Gi", "amd64"),
 	"large":      size("8", "32Gi", "amd64"),
@@ -48,8 +48,8 @@ var sizes = map[string]driver.Size{
 	"arm-medium": size("4", "8Gi", "arm64"),
 }
 
-func size(cpu, memory, architecture string) driver.Size {
-	return driver.Size{
+func size(cpu, memory, architecture string) driver.Capacity {
+	return driver.Capacity{
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU:              resource.MustParse(cpu),
 			corev1.ResourceMemory:           resource.MustParse(memory),
@@ -60,16 +60,16 @@ func size(cpu, memory, architecture string) driver.Size {
 	}
 }
 
-// NewConfig decodes, defaults and validates the spec of a machine.
-func NewConfig(machine *infrav1.SimMachine, zone string) (Config, error) {
+// NewInstanceConfig decodes, defaults and validates the spec of a machine.
+func NewInstanceConfig(machine *infrav1.SimMachine, zone string) (InstanceConfig, error) {
 	spec := machine.Spec
 	instanceType := cmp.Or(spec.InstanceType, defaultInstanceType)
 	known, ok := sizes[instanceType]
 	if !ok {
 		types := strings.Join(slices.Sorted(maps.Keys(sizes)), ", ")
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("%q is not one of %s", instanceType, types)}
+		return InstanceConfig{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("%q is not one of %s", instanceType, types)}
 	}
-	return Config{
+	return InstanceConfig{
 		InstanceType: instanceType,
 		Size:         known,
 		Zone:         cmp.Or(zone, spec.Zone, defaultZone),
@@ -81,5 +81,7 @@ func NewConfig(machine *infrav1.SimMachine, zone string) (Config, error) {
 // toAccount returns the account of a machine, which is always the hypervisor.
 func toAccount(*infrav1.SimMachine) driver.Account { return driver.Account{} }
 
-// toPlace returns the instance type and the zone, which may lack capacity.
-func toPlace(config Config) (instanceType, zone string) { return config.InstanceType, config.Zone }
+// toOffering returns the instance type and the zone, which may lack capacity.
+func toOffering(config InstanceConfig) (instanceType, zone string) {
+	return config.InstanceType, config.Zone
+}

@@ -16,27 +16,27 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates/status,verbs=patch
 
 // Cloud returns the description of the simulated cloud of a hypervisor. It needs no credentials and has no regions.
-func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] {
-	return driver.Cloud[*infrav1.SimMachine, Config]{
+func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, InstanceConfig] {
+	return driver.Cloud[*infrav1.SimMachine, InstanceConfig]{
 		Name:           "sim",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
-		Config:         NewConfig,
-		Place:          toPlace,
+		Config:         NewInstanceConfig,
+		Offering:       toOffering,
 		NoCredentials:  true,
 		Account:        toAccount,
-		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
+		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return &Driver{api: on}, nil
 		},
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.Tagger, driver.Restarter and
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.Tagger, driver.Restarter and
 // driver.Notifier.
 type Driver struct{ api api }
 
@@ -53,7 +53,7 @@ type api interface {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Instance{}, err
 	}
@@ -72,7 +72,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		Tags:         req.Identity.Tags(),
 		BootDelay:    req.Config.BootDelay,
 		NeverJoins:   ptr.Deref(req.Config.Faults.NeverJoins, false),
-		DiesAfter:    seconds(req.Config.Faults.DiesAfterSeconds),
+		HangsAfter:   seconds(req.Config.Faults.DiesAfterSeconds),
 	}, req.UserData)
 	if err != nil {
 		return driver.Instance{}, err

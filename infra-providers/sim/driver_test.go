@@ -18,7 +18,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[sim.Config] { return newWorld(t, openHypervisor(t)) })
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[sim.InstanceConfig] { return newEnv(t, openHypervisor(t)) })
 }
 
 func openHypervisor(t *testing.T) *hypervisor.Hypervisor {
@@ -35,12 +35,12 @@ func openHypervisor(t *testing.T) *hypervisor.Hypervisor {
 	return hosts
 }
 
-func newWorld(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.World[sim.Config] {
+func newEnv(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.Environment[sim.InstanceConfig] {
 	t.Helper()
-	return drivertest.World[sim.Config]{
+	return drivertest.Environment[sim.InstanceConfig]{
 		Driver:    connect(t, hosts),
 		Config:    newConfig(t, &infrav1.SimMachine{}),
-		Reconnect: func() driver.Driver[sim.Config] { return connect(t, hosts) },
+		Reconnect: func() driver.Driver[sim.InstanceConfig] { return connect(t, hosts) },
 		Leftovers: func() (left []string) {
 			for _, instance := range hosts.List() {
 				left = append(left, instance.ID)
@@ -67,7 +67,7 @@ func TestToError(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer hosts.Close() //nolint:errcheck // nothing runs
-			req := driver.Request[sim.Config]{
+			req := driver.Request[sim.InstanceConfig]{
 				Identity: driver.Identity{UID: "u", Name: "m"},
 				Config:   newConfig(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Faults: test.faults}}),
 			}
@@ -98,7 +98,7 @@ func TestNewConfig(t *testing.T) {
 			got := newConfig(t, &infrav1.SimMachine{Spec: test.spec})
 			if test.zone != "" {
 				var err error
-				if got, err = sim.NewConfig(&infrav1.SimMachine{Spec: test.spec}, test.zone); err != nil {
+				if got, err = sim.NewInstanceConfig(&infrav1.SimMachine{Spec: test.spec}, test.zone); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -111,13 +111,13 @@ func TestNewConfig(t *testing.T) {
 
 func TestNewConfigRefusesAnUnknownType(t *testing.T) {
 	t.Parallel()
-	_, err := sim.NewConfig(&infrav1.SimMachine{Spec: infrav1.SimMachineSpec{InstanceType: "huge"}}, "")
+	_, err := sim.NewInstanceConfig(&infrav1.SimMachine{Spec: infrav1.SimMachineSpec{InstanceType: "huge"}}, "")
 	if !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an InvalidConfigurationError", err)
 	}
 }
 
-func connect(t *testing.T, hosts *hypervisor.Hypervisor) driver.Driver[sim.Config] {
+func connect(t *testing.T, hosts *hypervisor.Hypervisor) driver.Driver[sim.InstanceConfig] {
 	t.Helper()
 	connected, err := sim.Cloud(hosts).Connect(t.Context(), driver.Account{}, nil)
 	if err != nil {
@@ -126,9 +126,9 @@ func connect(t *testing.T, hosts *hypervisor.Hypervisor) driver.Driver[sim.Confi
 	return connected
 }
 
-func newConfig(t *testing.T, machine *infrav1.SimMachine) sim.Config {
+func newConfig(t *testing.T, machine *infrav1.SimMachine) sim.InstanceConfig {
 	t.Helper()
-	config, err := sim.NewConfig(machine, "")
+	config, err := sim.NewInstanceConfig(machine, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTagKeepsTheUID(t *testing.T) {
 	t.Parallel()
 	d := connect(t, openHypervisor(t))
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
-	created, err := d.Create(t.Context(), driver.Request[sim.Config]{Identity: id, Config: newConfig(t, &infrav1.SimMachine{})})
+	created, err := d.Create(t.Context(), driver.Request[sim.InstanceConfig]{Identity: id, Config: newConfig(t, &infrav1.SimMachine{})})
 	if err != nil {
 		t.Fatal(err)
 	}

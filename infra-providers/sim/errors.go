@@ -13,7 +13,7 @@ import (
 
 // toError returns the error of the machine's simulated faults, or nil. Other errors come from the state directory and are
 // transient.
-func toError(config Config) error {
+func toError(config InstanceConfig) error {
 	faults := config.Faults
 	switch {
 	case ptr.Deref(faults.QuotaExceeded, false):

@@ -13,12 +13,12 @@ import (
 
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.World[*infrav1.SimMachine, sim.Config] {
+	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.Environment[*infrav1.SimMachine, sim.InstanceConfig] {
 		hosts := openHypervisor(t)
-		return faulttest.World[*infrav1.SimMachine, sim.Config]{
+		return faulttest.Environment[*infrav1.SimMachine, sim.InstanceConfig]{
 			Cloud:   sim.Cloud(hosts),
 			Machine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
-			Hooks:   newWorld(t, hosts),
+			Hooks:   newEnv(t, hosts),
 		}
 	})
 }

@@ -23,7 +23,7 @@ var errTagging = errors.New("the new record is being written")
 func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	client, err := d.session.Client(ctx)
 	if err != nil {
-		return "", toError(err, Config{})
+		return "", toError(err, InstanceConfig{})
 	}
 	id := client.ServiceContent.About.InstanceUuid
 	if id == "" {
@@ -36,7 +36,7 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 // after it failed.
 func (d *Driver) Provision(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	found, err := d.provision(ctx, id)
-	return found, toError(err, Config{})
+	return found, toError(err, InstanceConfig{})
 }
 
 func (d *Driver) provision(ctx context.Context, id driver.Identity) (driver.Instance, error) {
@@ -62,7 +62,7 @@ func (d *Driver) provision(ctx context.Context, id driver.Identity) (driver.Inst
 
 // Restart implements driver.Restarter. It starts the task and does not wait for its end.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	return toError(d.reset(ctx, id), Config{})
+	return toError(d.reset(ctx, id), InstanceConfig{})
 }
 
 func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
@@ -84,8 +84,8 @@ func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
 	return err
 }
 
-// Size implements driver.Sizer.
-func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
+// Capacity implements driver.CapacityProvider.
+func (d *Driver) Capacity(_ context.Context, config InstanceConfig) (driver.Capacity, error) {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(config.Shape.CPUs), resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(config.Shape.MemoryMiB<<20, resource.BinarySI),
@@ -93,11 +93,11 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 	if config.Shape.DiskGiB > 0 {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.Shape.DiskGiB<<30, resource.BinarySI)
 	}
-	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
+	return driver.Capacity{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
 }
 
 // FindImage implements driver.ImageFinder: the template. Its architecture is not known.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.Image, error) {
 	found, err := d.session.Template(ctx, config.References)
 	if err != nil {
 		return driver.Image{}, toError(err, config)
@@ -111,7 +111,7 @@ func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, er
 // Tag implements driver.Tagger. The tags are a record in the virtual machine, which is written by a task: until it
 // is there, Tag fails with an error that passes.
 func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	return toError(d.tag(ctx, id), Config{})
+	return toError(d.tag(ctx, id), InstanceConfig{})
 }
 
 func (d *Driver) tag(ctx context.Context, id driver.Identity) error {

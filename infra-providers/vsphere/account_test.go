@@ -12,7 +12,7 @@ import (
 // TestAccountID: what a machine remembers must not change with an address or a user.
 func TestAccountID(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	got, err := any(w.connect()).(driver.AccountIdentifier).AccountID(t.Context())
 	if want := "vcenter/" + w.admin.ServiceContent.About.InstanceUuid; err != nil || got != want || want == "vcenter/" {
 		t.Errorf("got %q and %v, want %q", got, err, want)

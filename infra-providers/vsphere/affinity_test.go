@@ -20,7 +20,7 @@ import (
 // one.
 func TestAntiAffinityRule(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	apart := func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" }
 	const rule = "drover-team-home-web-0a0b0c0d"
@@ -54,7 +54,7 @@ func TestAntiAffinityRule(t *testing.T) {
 // same ones. No rule is shared with a Cluster that another tenant chose the name of.
 func TestRulesOfClustersAreSeparate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	for i, owner := range []driver.Owner{
 		{UID: "11111111-0000-4000-9000-000000000000", Namespace: "team", Name: "a-home"},
@@ -76,15 +76,15 @@ func TestRulesOfClustersAreSeparate(t *testing.T) {
 // TestMachinesJoinARuleConcurrently: rules are read, changed and written back, so races would lose members.
 func TestMachinesJoinARuleConcurrently(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	var workers sync.WaitGroup
 	var want []string
 	for _, n := range []string{"1", "2", "3", "4", "5", "6"} {
 		want = append(want, "worker-"+n)
 		workers.Go(func() {
-			asked := req(w, identity(n), func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" })
-			if _, err := d.Create(t.Context(), asked); err != nil {
+			request := req(w, identity(n), func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" })
+			if _, err := d.Create(t.Context(), request); err != nil {
 				t.Error(err)
 				return
 			}
@@ -100,7 +100,7 @@ func TestMachinesJoinARuleConcurrently(t *testing.T) {
 
 func TestVMGroup(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	cluster, err := w.finder.ClusterComputeResource(t.Context(), "DC0_C0")
 	if err != nil {
@@ -130,24 +130,24 @@ func TestVMGroup(t *testing.T) {
 // TestFailureDomains: a zone is a compute cluster, or what the machine says it is.
 func TestFailureDomains(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
-	for n, asked := range map[string]driverRequest{
+	for n, request := range map[string]driverRequest{
 		"1": {Config: w.config("DC0_C1")},
 		"2": {Config: w.config("east", func(spec *infrav1.VSphereMachineSpec) {
 			spec.FailureDomains = []infrav1.VSphereFailureDomain{{Name: "east", VSpherePlacement: infrav1.VSpherePlacement{ComputeCluster: "DC0_C1"}}}
 		})},
 	} {
-		asked.Identity, asked.Format = identity(n), "cloud-config"
-		made, err := d.Create(t.Context(), asked)
+		request.Identity, request.Format = identity(n), "cloud-config"
+		made, err := d.Create(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made.FailureDomain != asked.Config.Zone {
-			t.Errorf("made in %q, want %q", made.FailureDomain, asked.Config.Zone)
+		if made.FailureDomain != request.Config.Zone {
+			t.Errorf("made in %q, want %q", made.FailureDomain, request.Config.Zone)
 		}
-		if found := await(t, d, identity(n), driver.Running); found.FailureDomain != asked.Config.Zone {
-			t.Errorf("found in %q, want %q", found.FailureDomain, asked.Config.Zone)
+		if found := await(t, d, identity(n), driver.Running); found.FailureDomain != request.Config.Zone {
+			t.Errorf("found in %q, want %q", found.FailureDomain, request.Config.Zone)
 		}
 		pool, err := w.finder.ResourcePool(t.Context(), "DC0_C1/Resources")
 		if err != nil {
@@ -159,7 +159,7 @@ func TestFailureDomains(t *testing.T) {
 	}
 }
 
-func (w *world) wantRule(name string, want []string) {
+func (w *env) wantRule(name string, want []string) {
 	w.t.Helper()
 	var got []string
 	for _, rule := range w.cluster("DC0_C0").Rule {
@@ -172,7 +172,7 @@ func (w *world) wantRule(name string, want []string) {
 	}
 }
 
-func (w *world) group(name string) []string {
+func (w *env) group(name string) []string {
 	w.t.Helper()
 	for _, group := range w.cluster("DC0_C0").Group {
 		if known, ok := group.(*types.ClusterVmGroup); ok && known.Name == name {
@@ -182,7 +182,7 @@ func (w *world) group(name string) []string {
 	return nil
 }
 
-func (w *world) names(refs []types.ManagedObjectReference) (names []string) {
+func (w *env) names(refs []types.ManagedObjectReference) (names []string) {
 	w.t.Helper()
 	for _, ref := range refs {
 		names = append(names, w.name(ref))

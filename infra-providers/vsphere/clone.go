@@ -17,15 +17,15 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// cloneRequest is a clone that was asked for.
+// cloneRequest is a clone that was requested.
 type cloneRequest struct {
-	request driver.Request[Config]
+	request driver.Request[InstanceConfig]
 	created time.Time
 }
 
 // startClone starts the clone of a template. A name that is taken is either the work of an earlier call or belongs to
 // another owner.
-func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	uuid := instanceID(req.Identity)
 	values, err := userDataValues(req)
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *Driver) explainDuplicateName(ctx context.Context, client *vim25.Client,
 	return err
 }
 
-// isKnownClone reports whether a task is a clone that this process asked for and whose answer it has.
+// isKnownClone reports whether a task is a clone that this process requested and whose answer it has.
 func (d *Driver) isKnownClone(task types.ManagedObjectReference) bool {
 	for _, clone := range d.clones.All() {
 		if clone.Task != nil && *clone.Task == task {

@@ -27,8 +27,8 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// Config is what vSphere is asked for.
-type Config struct {
+// InstanceConfig is the configuration of one virtual machine.
+type InstanceConfig struct {
 	Zone       string
 	References vcenter.References
 	Shape      clone.Shape
@@ -37,15 +37,15 @@ type Config struct {
 	AntiAffinityGroup string
 }
 
-// NewConfig decodes, defaults and validates the spec of a machine.
-func NewConfig(machine *infrav1.VSphereMachine, zone string) (Config, error) {
+// NewInstanceConfig decodes, defaults and validates the spec of a machine.
+func NewInstanceConfig(machine *infrav1.VSphereMachine, zone string) (InstanceConfig, error) {
 	spec := machine.Spec
 	placement, err := place(spec, zone)
 	if err != nil {
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.failureDomains", Err: err}
+		return InstanceConfig{}, &driver.InvalidConfigurationError{Field: "spec.failureDomains", Err: err}
 	}
 	linked := spec.CloneMode == infrav1.VSphereLinkedClone
-	config := Config{
+	config := InstanceConfig{
 		Zone: zone,
 		References: vcenter.References{
 			VSpherePlacement: placement,
@@ -70,7 +70,7 @@ func NewConfig(machine *infrav1.VSphereMachine, zone string) (Config, error) {
 		Hardware:          spec.HardwareVersion,
 		AntiAffinityGroup: spec.AntiAffinityGroup,
 	}
-	// Without it the kubelet and the CSI driver cannot tell the disks apart.
+	// Without it the kubelet and the CSI driver cannot distinguish the disks.
 	config.Shape.ExtraConfig["disk.enableUUID"] = "TRUE"
 	for key, value := range spec.ExtraConfig {
 		config.Shape.ExtraConfig[key] = string(value)
@@ -198,7 +198,7 @@ func check(found vcenter.Account, source string) error {
 }
 
 // userDataValues returns the advanced parameters that hold the user data.
-func userDataValues(req driver.Request[Config]) (map[string]string, error) {
+func userDataValues(req driver.Request[InstanceConfig]) (map[string]string, error) {
 	if field, err := guestinfo.Check(req.Format, req.Config.Shape.Networks); err != nil {
 		return nil, &driver.InvalidConfigurationError{Field: field, Err: err}
 	}
@@ -210,9 +210,9 @@ func userDataValues(req driver.Request[Config]) (map[string]string, error) {
 }
 
 // toCloneSpec returns the specification of a clone, with its record and plan in it.
-func toCloneSpec(asked cloneRequest, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
-	id, config := asked.request.Identity, asked.request.Config
-	record := setup.Record{Tags: id.Tags(), Created: asked.created, Zone: config.Zone, Group: config.References.VMGroup}
+func toCloneSpec(request cloneRequest, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
+	id, config := request.request.Identity, request.request.Config
+	record := setup.Record{Tags: id.Tags(), Created: request.created, Zone: config.Zone, Group: config.References.VMGroup}
 	if config.AntiAffinityGroup != "" {
 		record.Rule = setup.RuleName(id.Owner, config.AntiAffinityGroup)
 	}
@@ -224,7 +224,7 @@ func toCloneSpec(asked cloneRequest, place vcenter.Place, values map[string]stri
 		CoresPerSocket: config.Shape.CoresPerSocket,
 		MemoryMiB:      config.Shape.MemoryMiB,
 		Hardware:       config.Hardware,
-		CloudInit:      asked.request.Format != guestinfo.Ignition,
+		CloudInit:      request.request.Format != guestinfo.Ignition,
 		Networks:       config.Shape.Networks,
 		Tags:           place.Tags,
 		Attributes:     place.Attributes,

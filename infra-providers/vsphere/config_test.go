@@ -49,7 +49,7 @@ func TestFailureDomainOverridesTheSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := &infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{VSpherePlacement: own, FailureDomains: test.domains}}
-			got, err := vsphere.NewConfig(machine, test.zone)
+			got, err := vsphere.NewInstanceConfig(machine, test.zone)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,21 +58,21 @@ func TestFailureDomainOverridesTheSpec(t *testing.T) {
 			}
 		})
 	}
-	_, err := vsphere.NewConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{FailureDomains: domains}}, "north")
+	_, err := vsphere.NewInstanceConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{FailureDomains: domains}}, "north")
 	wantField(t, err, "spec.failureDomains")
 }
 
-func TestSize(t *testing.T) {
+func TestInstanceCapacity(t *testing.T) {
 	t.Parallel()
-	config, err := vsphere.NewConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{CPUs: 4, MemoryMiB: 8192, DiskGiB: 40}}, "")
+	config, err := vsphere.NewInstanceConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{CPUs: 4, MemoryMiB: 8192, DiskGiB: 40}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&vsphere.Driver{}).Size(t.Context(), config)
+	got, err := (&vsphere.Driver{}).Capacity(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := driver.Size{
+	want := driver.Capacity{
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("40Gi"),
 		},

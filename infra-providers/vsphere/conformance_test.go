@@ -17,18 +17,18 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[vsphere.Config] { return newWorld(t).conformance() })
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[vsphere.InstanceConfig] { return newEnv(t).conformance() })
 }
 
-func (w *world) conformance() drivertest.World[vsphere.Config] {
+func (w *env) conformance() drivertest.Environment[vsphere.InstanceConfig] {
 	w.t.Helper()
-	invalid := func(change func(*infrav1.VSphereMachineSpec)) vsphere.Config { return w.config("", change) }
+	invalid := func(change func(*infrav1.VSphereMachineSpec)) vsphere.InstanceConfig { return w.config("", change) }
 	other := w.config("DC0_C1", func(spec *infrav1.VSphereMachineSpec) { spec.CPUs, spec.AntiAffinityGroup = 4, "web" })
-	return drivertest.World[vsphere.Config]{
+	return drivertest.Environment[vsphere.InstanceConfig]{
 		Driver: w.connect(),
 		Config: w.config("DC0_C0", func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" }),
 		Other:  &other,
-		Invalid: map[string]vsphere.Config{
+		Invalid: map[string]vsphere.InstanceConfig{
 			"an unknown folder":            invalid(func(spec *infrav1.VSphereMachineSpec) { spec.Folder = "nope" }),
 			"an unknown cluster":           invalid(func(spec *infrav1.VSphereMachineSpec) { spec.ComputeCluster = "nope" }),
 			"an unknown resource pool":     invalid(func(spec *infrav1.VSphereMachineSpec) { spec.ResourcePool = "nope" }),
@@ -44,13 +44,13 @@ func (w *world) conformance() drivertest.World[vsphere.Config] {
 			}),
 			"an unknown VM group": invalid(func(spec *infrav1.VSphereMachineSpec) { spec.VMGroup = "nope" }),
 		},
-		NoImage: map[string]vsphere.Config{
+		NoImage: map[string]vsphere.InstanceConfig{
 			"an unknown template":           invalid(func(spec *infrav1.VSphereMachineSpec) { spec.Template = "nope" }),
 			"an ambiguous template":         invalid(func(spec *infrav1.VSphereMachineSpec) { spec.Template = "*" }),
 			"an unknown snapshot":           invalid(func(spec *infrav1.VSphereMachineSpec) { spec.Snapshot = "nope" }),
 			"a linked clone of no snapshot": invalid(func(spec *infrav1.VSphereMachineSpec) { spec.CloneMode = infrav1.VSphereLinkedClone }),
 		},
-		Reconnect: func() driver.Driver[vsphere.Config] { return w.connect() },
+		Reconnect: func() driver.Driver[vsphere.InstanceConfig] { return w.connect() },
 		Lose:      func() { w.wire.add(&rule{methods: changing, lost: true}) },
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { w.wire.add(&rule{answer: fault("NoPermission")}) },

@@ -27,10 +27,10 @@ import (
 	"drover.io/infra-providers/vsphere"
 )
 
-// TestCreate asks for everything at once and reads it back from vcsim.
+// TestCreate requests everything at once and reads it back from vcsim.
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	folders, err := w.finder.DefaultFolder(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestCreate(t *testing.T) {
 	}
 	w.tag("cost", "green")
 	d, id := w.connect(), identity("1")
-	asked := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
+	request := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
 		spec.Folder, spec.ResourcePool, spec.Datastore = "workers", "batch", "LocalDS_0"
 		spec.CPUs, spec.CoresPerSocket, spec.MemoryMiB = 4, 2, 2048
 		spec.DiskGiB = 20
@@ -65,7 +65,7 @@ func TestCreate(t *testing.T) {
 		spec.CustomAttributes = map[string]infrav1.VSphereValue{"team": "blue"}
 		spec.ExtraConfig = map[string]infrav1.VSphereValue{"tools.guest.desktop.autolock": "TRUE"}
 	})
-	if _, err := d.Create(t.Context(), asked); err != nil {
+	if _, err := d.Create(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	running := await(t, d, id, driver.Running)
@@ -138,7 +138,7 @@ func TestCreate(t *testing.T) {
 
 func TestCreateWithStorageDRS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	datastore, err := w.finder.Datastore(t.Context(), "LocalDS_0")
 	if err != nil {
 		t.Fatal(err)
@@ -163,16 +163,16 @@ func TestCreateWithStorageDRS(t *testing.T) {
 
 func TestCreateWithIgnition(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
-	asked := req(w, id)
-	asked.Format, asked.UserData = "ignition", []byte(`{"ignition":{"version":"3.4.0"}}`)
-	if _, err := d.Create(t.Context(), asked); err != nil {
+	request := req(w, id)
+	request.Format, request.UserData = "ignition", []byte(`{"ignition":{"version":"3.4.0"}}`)
+	if _, err := d.Create(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	await(t, d, id, driver.Running)
 	machine := w.machine("worker-1")
-	if got := unpack(t, option(machine, "guestinfo.ignition.config.data")); got != string(asked.UserData) {
+	if got := unpack(t, option(machine, "guestinfo.ignition.config.data")); got != string(request.UserData) {
 		t.Errorf("Ignition configuration %q", got)
 	}
 	if got := option(machine, "guestinfo.ignition.config.data.encoding"); got != "gzip+base64" {
@@ -183,7 +183,7 @@ func TestCreateWithIgnition(t *testing.T) {
 	}
 }
 
-// TestCreateValidatesBeforeTheClone: what cannot work is told before a clone is asked for.
+// TestCreateValidatesBeforeTheClone: an invalid request is refused before a clone is requested.
 func TestCreateValidatesBeforeTheClone(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<20)
@@ -202,10 +202,10 @@ func TestCreateValidatesBeforeTheClone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			asked := req(w, identity("1"))
-			test.change(&asked)
-			_, err := w.connect().Create(t.Context(), asked)
+			w := newEnv(t)
+			request := req(w, identity("1"))
+			test.change(&request)
+			_, err := w.connect().Create(t.Context(), request)
 			wantField(t, err, test.field)
 			if got := w.wire.count("CloneVM_Task"); got != 0 {
 				t.Errorf("%d clones were asked for", got)
@@ -217,7 +217,7 @@ func TestCreateValidatesBeforeTheClone(t *testing.T) {
 // TestReportedAddresses: IPv4 and IPv6 addresses of all cards count, bridges in the guest do not.
 func TestReportedAddresses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id, func(spec *infrav1.VSphereMachineSpec) {
 		spec.Networks = []infrav1.VSphereNetwork{{Name: "DC0_DVPG0"}, {Name: "VM Network"}}
@@ -247,7 +247,7 @@ func TestReportedAddresses(t *testing.T) {
 // TestCopyIsNotOurs: whoever clones a worker by hand copies its record too.
 func TestCopyIsNotOurs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestCopyIsNotOurs(t *testing.T) {
 	}
 }
 
-type driverRequest = driver.Request[vsphere.Config]
+type driverRequest = driver.Request[vsphere.InstanceConfig]
 
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()
@@ -301,7 +301,7 @@ func unpack(t *testing.T, value string) string {
 }
 
 // name is the name of anything in the inventory.
-func (w *world) name(ref types.ManagedObjectReference) string {
+func (w *env) name(ref types.ManagedObjectReference) string {
 	w.t.Helper()
 	name, err := object.NewCommon(w.admin.Client, ref).ObjectName(w.t.Context())
 	if err != nil {
@@ -310,7 +310,7 @@ func (w *world) name(ref types.ManagedObjectReference) string {
 	return name
 }
 
-func (w *world) rest() *rest.Client {
+func (w *env) rest() *rest.Client {
 	w.t.Helper()
 	client := rest.NewClient(w.admin.Client)
 	if err := client.Login(w.t.Context(), w.server.URL.User); err != nil {
@@ -319,7 +319,7 @@ func (w *world) rest() *rest.Client {
 	return client
 }
 
-func (w *world) tag(category, name string) {
+func (w *env) tag(category, name string) {
 	w.t.Helper()
 	manager := tags.NewManager(w.rest())
 	id, err := manager.CreateCategory(w.t.Context(), &tags.Category{Name: category, Cardinality: "MULTIPLE"})
@@ -331,7 +331,7 @@ func (w *world) tag(category, name string) {
 	}
 }
 
-func (w *world) tagged(ref types.ManagedObjectReference) (names []string) {
+func (w *env) tagged(ref types.ManagedObjectReference) (names []string) {
 	w.t.Helper()
 	attached, err := tags.NewManager(w.rest()).GetAttachedTags(w.t.Context(), ref)
 	if err != nil {
@@ -343,8 +343,8 @@ func (w *world) tagged(ref types.ManagedObjectReference) (names []string) {
 	return names
 }
 
-// report is what VMware Tools would tell vCenter.
-func (w *world) report(name, host string, cards [][]string, bridge string) {
+// report is what VMware Tools would report to vCenter.
+func (w *env) report(name, host string, cards [][]string, bridge string) {
 	w.t.Helper()
 	known := w.machine(name)
 	var net []types.GuestNicInfo
@@ -362,18 +362,18 @@ func (w *world) report(name, host string, cards [][]string, bridge string) {
 // TestMachineAsTemplateIsRefused: the disks of a machine hold its keys, and a template is named by whoever writes a spec.
 func TestMachineAsTemplateIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
-	victim := identity("1")
-	if _, err := d.Create(t.Context(), req(w, victim)); err != nil {
+	other := identity("1")
+	if _, err := d.Create(t.Context(), req(w, other)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, d, victim, driver.Running)
-	asked := req(w, identity("2"), func(spec *infrav1.VSphereMachineSpec) { spec.Template = victim.Name })
-	if _, err := d.Create(t.Context(), asked); !driver.IsInvalidConfiguration(err) {
+	await(t, d, other, driver.Running)
+	request := req(w, identity("2"), func(spec *infrav1.VSphereMachineSpec) { spec.Template = other.Name })
+	if _, err := d.Create(t.Context(), request); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("cloning a machine: got %v, want an InvalidConfigurationError", err)
 	}
-	if _, err := d.FindImage(t.Context(), asked.Config); !driver.IsInvalidConfiguration(err) {
+	if _, err := d.FindImage(t.Context(), request.Config); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("looking for the template: got %v, want an InvalidConfigurationError", err)
 	}
 	// A copy of a machine, as one makes a template of one, is no machine.
@@ -381,9 +381,9 @@ func TestMachineAsTemplateIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.do(w.find(victim.Name).Clone(t.Context(), made, "golden", types.VirtualMachineCloneSpec{Template: true}))
-	asked = req(w, identity("3"), func(spec *infrav1.VSphereMachineSpec) { spec.Template = "golden" })
-	if _, err := d.Create(t.Context(), asked); err != nil {
+	w.do(w.find(other.Name).Clone(t.Context(), made, "golden", types.VirtualMachineCloneSpec{Template: true}))
+	request = req(w, identity("3"), func(spec *infrav1.VSphereMachineSpec) { spec.Template = "golden" })
+	if _, err := d.Create(t.Context(), request); err != nil {
 		t.Errorf("cloning a template that was a machine: %v", err)
 	}
 }

@@ -24,21 +24,21 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachinetemplates/status,verbs=patch
 
 // Cloud describes vSphere. The caller closes the sessions at the end.
-func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config] {
-	return driver.Cloud[*infrav1.VSphereMachine, Config]{
+func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, InstanceConfig] {
+	return driver.Cloud[*infrav1.VSphereMachine, InstanceConfig]{
 		Name:           "vsphere",
 		NewMachine:     func() *infrav1.VSphereMachine { return &infrav1.VSphereMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.VSphereMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.VSphereMachine] { return &infrav1.VSphereMachineTemplate{} },
-		Config:         NewConfig,
+		Config:         NewInstanceConfig,
 		Account:        toAccount,
-		Place:          toPlace,
+		Offering:       toOffering,
 		Limits:         driver.Limits{PerSecond: 20, Burst: 40},
-		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			found, err := login(account, credentials, os.Getenv)
 			if err != nil {
 				return nil, err
@@ -48,13 +48,13 @@ func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config]
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Provisioner,
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Provisioner,
 // driver.Tagger and driver.Restarter.
 type Driver struct {
 	session *vcenter.Session
 	options Options
 	steps   *setup.Steps
-	// clones are those that this process asked for and whose virtual machines do not exist yet, by UUID.
+	// clones are those that this process requested and whose virtual machines do not exist yet, by UUID.
 	clones *tasks.Tracker[cloneRequest]
 	// unknownClones is about clones under way that are not among these.
 	unknownClones vcenter.UnknownClones
@@ -84,12 +84,12 @@ func New(session *vcenter.Session, options Options) *Driver {
 
 // Create implements driver.Driver. It starts the clone and returns. What is left to do once the clone exists is written
 // into it, and Provision does it.
-func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	created, err := d.create(ctx, req)
 	return created, toError(err, req.Config)
 }
 
-func (d *Driver) create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
 	client, err := d.session.Client(ctx)
 	if err != nil {
 		return driver.Instance{}, err
@@ -112,7 +112,7 @@ func (d *Driver) create(ctx context.Context, req driver.Request[Config]) (driver
 // Get implements driver.Driver.
 func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	found, err := d.get(ctx, id)
-	return found, toError(err, Config{})
+	return found, toError(err, InstanceConfig{})
 }
 
 func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
@@ -126,7 +126,7 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 
 // Delete implements driver.Driver. Each call takes the next step of the removal.
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
-	return toError(d.remove(ctx, id), Config{})
+	return toError(d.remove(ctx, id), InstanceConfig{})
 }
 
 func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
@@ -166,7 +166,7 @@ func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
 	return err
 }
 
-// cancelTask asks vCenter to cancel a task. One that cannot be cancelled ends by itself.
+// cancelTask cancels a task of vCenter. One that cannot be cancelled ends by itself.
 func cancelTask(ctx context.Context, client *vim25.Client, task *types.ManagedObjectReference) error {
 	if task == nil {
 		return nil
@@ -187,13 +187,13 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	return func(yield func(driver.Instance, error) bool) {
 		clones, err := d.observeTasks(ctx)
 		if err != nil {
-			yield(driver.Instance{}, toError(err, Config{}))
+			yield(driver.Instance{}, toError(err, InstanceConfig{}))
 			return
 		}
 		listed := map[string]bool{}
 		for vm, err := range d.session.List(ctx, d.options.PageSize) {
 			if err != nil {
-				yield(driver.Instance{}, toError(err, Config{}))
+				yield(driver.Instance{}, toError(err, InstanceConfig{}))
 				return
 			}
 			found, ours := d.listed(vm, owner)
@@ -266,7 +266,7 @@ func (d *Driver) drop(uuid string) {
 	d.steps.Drop(uuid)
 }
 
-// toPlace is the shape of a virtual machine as its instance type, and its zone or compute cluster.
-func toPlace(config Config) (shape, zone string) {
+// toOffering is the shape of a virtual machine as its instance type, and its zone or compute cluster.
+func toOffering(config InstanceConfig) (shape, zone string) {
 	return instanceType(config), cmp.Or(config.Zone, config.References.ComputeCluster)
 }

@@ -20,7 +20,7 @@ import (
 
 // toError gives an error its kind: by the types of our own and of vSphere's faults, never by the text.
 // Whatever has none is transient.
-func toError(err error, config Config) error {
+func toError(err error, config InstanceConfig) error {
 	if err == nil || hasKind(err) {
 		return err
 	}
@@ -66,13 +66,13 @@ func isUnauthorized(err error) bool {
 		hasFault[types.BaseInvalidLogin](err) || hasFault[types.BaseNoPermission](err) || hasFault[*types.NotAuthenticated](err)
 }
 
-// isOutOfResources reports whether there is no room: on hosts, in pools, on datastores, or for failover.
+// isOutOfResources reports whether there is no capacity: on hosts, in pools, on datastores, or for failover.
 func isOutOfResources(err error) bool {
 	return hasFault[types.BaseInsufficientResourcesFault](err) || hasFault[*types.NoDiskSpace](err) || hasFault[*types.InsufficientStorageSpace](err) ||
 		hasFault[*types.NoCompatibleHost](err)
 }
 
-// invalidProperty reports whether vSphere will never accept what was asked for, and which property is at fault.
+// invalidProperty reports whether vSphere will never accept what was requested, and which property is at fault.
 func invalidProperty(err error) (property string, ok bool) {
 	var argument types.BaseInvalidArgument
 	if _, ok := fault.As(err, &argument); ok {

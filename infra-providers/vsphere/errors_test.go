@@ -55,7 +55,7 @@ func TestToError(t *testing.T) {
 				fmt.Errorf("cloning: %w", soap.WrapVimFault(test.fault)),
 				task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: test.fault}},
 			} {
-				if got := toError(err, Config{}); !test.is(got) {
+				if got := toError(err, InstanceConfig{}); !test.is(got) {
 					t.Errorf("%T: got %v", err, got)
 				}
 			}
@@ -81,12 +81,12 @@ func TestToErrorOfOwnErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := toError(test.err, Config{}); !test.is(got) {
+			if got := toError(test.err, InstanceConfig{}); !test.is(got) {
 				t.Errorf("got %v", got)
 			}
 		})
 	}
-	if toError(nil, Config{}) != nil {
+	if toError(nil, InstanceConfig{}) != nil {
 		t.Error("no error became one")
 	}
 }

@@ -20,14 +20,14 @@ import (
 // go wrong and tasks take their time. Who is killed leaves its session behind, as a process does.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.VSphereMachine, vsphere.Config] {
-		w := newWorld(t)
+	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
+		w := newEnv(t)
 		described := vsphere.Cloud(w.pool)
-		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[vsphere.Config], error) {
+		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[vsphere.InstanceConfig], error) {
 			return w.connectTo(&vcenter.Pool{Transport: w.wire.wrap}), nil
 		}
 		w.wire.befalls = func(method string) *rule { return befalls(dice, method) }
-		return faulttest.World[*infrav1.VSphereMachine, vsphere.Config]{
+		return faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig]{
 			Cloud: described,
 			Machine: func() *infrav1.VSphereMachine {
 				return &infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{

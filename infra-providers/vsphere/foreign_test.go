@@ -34,7 +34,7 @@ func listed(t *testing.T, d *vsphere.Driver, uuid string) (found driver.Instance
 // any DRS rule there. Neither a list nor a step of a machine that it is not changes anything.
 func TestForeignPlanIsNotCarriedOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	cluster, err := w.finder.ClusterComputeResource(t.Context(), "DC0_C0")
 	if err != nil {
 		t.Fatal(err)

@@ -36,11 +36,11 @@ func (s secret) Get(_ context.Context, _ client.ObjectKey, object client.Object,
 }
 
 // accounts is the provider's account cache, whose Secrets all lead to this vCenter.
-func (w *world) accounts() *account.Cache[*infrav1.VSphereMachine, vsphere.Config] {
+func (w *env) accounts() *account.Cache[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
 	return accountsAt(w.pool, w.account())
 }
 
-func accountsAt(pool *vcenter.Pool, at vcenter.Account) *account.Cache[*infrav1.VSphereMachine, vsphere.Config] {
+func accountsAt(pool *vcenter.Pool, at vcenter.Account) *account.Cache[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
 	return account.NewCache(vsphere.Cloud(pool), account.Options{
 		Secrets: secret{data: map[string][]byte{
 			"server": []byte(at.Server), "username": []byte(at.Username), "password": []byte(at.Password), "thumbprint": []byte(at.Thumbprint),
@@ -68,7 +68,7 @@ func result(method, inner string) *answer {
 // and in vCenter's place a server answers that a tenant's Secret names.
 func TestAnswerOfTheWrongTypeIsAnError(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.wire.add(&rule{methods: []string{"RetrievePropertiesEx"}, forever: true, answer: result("RetrievePropertiesEx",
 		`<objects><obj type="VirtualMachine">vm-1</obj><propSet><name>name</name><val xsi:type="ArrayOfString"><string>x</string></val></propSet></objects>`)})
 	cache := w.accounts()
@@ -93,7 +93,7 @@ func TestAnswerOfTheWrongTypeIsAnError(t *testing.T) {
 // TestAnswersOfEmptyElementsAreNotDecoded: an empty element of eleven bytes becomes about a KiB.
 func TestAnswersOfEmptyElementsAreNotDecoded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.wire.add(&rule{methods: []string{"RetrievePropertiesEx"}, forever: true, answer: result("RetrievePropertiesEx",
 		`<objects><obj type="VirtualMachine">vm-1</obj><propSet><name>unknown</name><val xsi:type="ArrayOfTaskInfo">`+
 			strings.Repeat("<TaskInfo/>", 200_000)+`</val></propSet></objects>`)})

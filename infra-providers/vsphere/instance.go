@@ -150,6 +150,6 @@ func toReportedAddresses(guest *types.GuestInfo) []clusterv1.MachineAddress {
 }
 
 // instanceType names the shape of a virtual machine.
-func instanceType(config Config) string {
+func instanceType(config InstanceConfig) string {
 	return fmt.Sprintf("%dcpu-%dMiB", config.Shape.CPUs, config.Shape.MemoryMiB)
 }

@@ -24,9 +24,9 @@ import (
 // same password. The Secret did not change.
 func TestAnotherVCenterOfTheSameNameIsNotUsed(t *testing.T) {
 	t.Parallel()
-	first, second := newWorld(t), newWorld(t)
+	first, second := newEnv(t), newEnv(t)
 	second.model.Map().Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.InstanceUuid = "0000beef-bd88-4ef6-b594-21283e1c677f"
-	var leads atomic.Pointer[world]
+	var leads atomic.Pointer[env]
 	leads.Store(first)
 	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

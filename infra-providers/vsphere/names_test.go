@@ -18,7 +18,7 @@ import (
 // TestUnknownNamesInTheSpec: by its field, before anything is made, and the machine can go.
 func TestUnknownNamesInTheSpec(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	for field, change := range map[string]func(*infrav1.VSphereMachineSpec){
 		"spec.template":         func(s *infrav1.VSphereMachineSpec) { s.Template = "nope" },
@@ -94,7 +94,7 @@ func TestPlacement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			w.furnish()
 			d, id := w.connect(), identity("1")
 			if _, err := d.Create(t.Context(), req(w, id, test.change)); err != nil {
@@ -115,7 +115,7 @@ func TestPlacement(t *testing.T) {
 // whereabouts are where a machine is, folder and pool with what they are in.
 type whereabouts struct{ Folder, Pool, Host, Datastore string }
 
-func (w *world) whereabouts(name string) whereabouts {
+func (w *env) whereabouts(name string) whereabouts {
 	w.t.Helper()
 	machine := w.machine(name)
 	return whereabouts{
@@ -125,7 +125,7 @@ func (w *world) whereabouts(name string) whereabouts {
 }
 
 // nested is the name of something after the name of what it is in.
-func (w *world) nested(ref types.ManagedObjectReference) string {
+func (w *env) nested(ref types.ManagedObjectReference) string {
 	w.t.Helper()
 	element, err := w.finder.Element(w.t.Context(), ref)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *world) nested(ref types.ManagedObjectReference) string {
 }
 
 // furnish makes folders, pools and a datastore beside those of vcsim's model.
-func (w *world) furnish() {
+func (w *env) furnish() {
 	w.t.Helper()
 	ctx := w.t.Context()
 	folder, err := w.finder.DefaultFolder(ctx)
@@ -168,7 +168,7 @@ func (w *world) furnish() {
 	}
 }
 
-func makeDatastore(w *world, host *object.HostSystem, at string) error {
+func makeDatastore(w *env, host *object.HostSystem, at string) error {
 	system, err := host.ConfigManager().DatastoreSystem(w.t.Context())
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (d *Driver) observeVM(ctx context.Context, client *vim25.Client, vm vcenter
 	return state{vm: &full, instance: toInstance(full, found, deleting, progress)}, nil
 }
 
-// observeClone reads how the clone of an identity stands that this process asked for; ok is false when there is none.
+// observeClone reads how the clone of an identity stands that this process requested; ok is false when there is none.
 // It returns the cause when the clone failed and it is too early to start it again.
 func (d *Driver) observeClone(ctx context.Context, client *vim25.Client, id driver.Identity) (s state, ok bool, err error) {
 	uuid := instanceID(id)

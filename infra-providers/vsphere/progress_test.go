@@ -29,7 +29,7 @@ type clone struct {
 }
 
 // holdClone answers the next clone with a task that the test holds. Nothing is cloned.
-func (w *world) holdClone() *clone {
+func (w *env) holdClone() *clone {
 	w.t.Helper()
 	held := &clone{end: make(chan types.BaseMethodFault)}
 	// vcsim locks what a task is about, so this one is about a virtual machine that that does not exist.
@@ -54,7 +54,7 @@ func (c *clone) fail(fault types.BaseMethodFault) {
 // NotFound.
 func TestPendingClone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	held := w.holdClone()
 	made, err := d.Create(t.Context(), req(w, id))
@@ -92,7 +92,7 @@ func TestPendingClone(t *testing.T) {
 // TestRestartDuringAClone: another process has no record of the clone that is under way, so it must not return NotFound.
 func TestRestartDuringAClone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	id := identity("1")
 	held := w.holdClone()
 	if _, err := w.connect().Create(t.Context(), req(w, id)); err != nil {
@@ -135,7 +135,7 @@ func TestCloneThatEndsDuringARead(t *testing.T) {
 	} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			before, id := w.connect(), identity("1")
 			w.wire.add(&rule{methods: []string{"CurrentTime"}, before: func() {
 				if _, err := before.Create(t.Context(), req(w, id)); err != nil {
@@ -152,7 +152,7 @@ func TestCloneThatEndsDuringARead(t *testing.T) {
 // TestCloneWithALostAnswer: its task is not known, so that reads fail until it has ended.
 func TestCloneWithALostAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id, other := w.connect(), identity("1"), identity("2")
 	if _, err := d.Get(t.Context(), other); !driver.IsNotFound(err) {
 		t.Fatalf("got %v, want a NotFoundError", err)
@@ -177,7 +177,7 @@ func TestCloneWithALostAnswer(t *testing.T) {
 // TestKnownCloneOfAnotherMachine: it is another machine's.
 func TestKnownCloneOfAnotherMachine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	held := w.holdClone()
 	if _, err := d.Create(t.Context(), req(w, identity("1"))); err != nil {
@@ -197,7 +197,7 @@ func TestKnownCloneOfAnotherMachine(t *testing.T) {
 // TestFailedCloneIsRepeated by Provision: Create is not called again once there is a provider ID.
 func TestFailedCloneIsRepeated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.stopClock()
 	d, id := w.connect(), identity("1")
 	held := w.holdClone()
@@ -231,7 +231,7 @@ func TestFailedCloneIsRepeated(t *testing.T) {
 // TestFailedCloneIsNotListed: the inventory answers from lists, and only a read returns the failure.
 func TestFailedCloneIsNotListed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	held := w.holdClone()
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
@@ -255,7 +255,7 @@ func TestDeleteDuringAClone(t *testing.T) {
 	for _, cancelable := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cancelable %t", cancelable), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			d, id := w.connect(), identity("1")
 			held := w.holdClone()
 			held.task.Info.Cancelable = cancelable
@@ -288,7 +288,7 @@ func TestDeleteDuringAClone(t *testing.T) {
 // TestForeignVirtualMachineOfTheSameName: the folder holds a virtual machine of that name that is not ours.
 func TestForeignVirtualMachineOfTheSameName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	source := w.find(template)
 	pool, err := source.ResourcePool(t.Context())
@@ -319,7 +319,7 @@ func TestForeignVirtualMachineOfTheSameName(t *testing.T) {
 // TestProvisionByAnotherProcess takes each step with another process.
 func TestProvisionByAnotherProcess(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	id := identity("1")
 	if _, err := w.connect().Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestProvisionByAnotherProcess(t *testing.T) {
 // TestReadsTakeNoStep: only Provision changes a virtual machine that is not finished.
 func TestReadsTakeNoStep(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)
@@ -384,10 +384,10 @@ func TestReadsTakeNoStep(t *testing.T) {
 // TestOwnDisksAreDeleted: only what others attached is taken off first.
 func TestOwnDisksAreDeleted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	config := w.config("", func(spec *infrav1.VSphereMachineSpec) { spec.Disks = []infrav1.VSphereDisk{{SizeGiB: 1}, {SizeGiB: 2}} })
-	if _, err := d.Create(t.Context(), driver.Request[vsphere.Config]{Identity: id, Config: config}); err != nil {
+	if _, err := d.Create(t.Context(), driver.Request[vsphere.InstanceConfig]{Identity: id, Config: config}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, d, id, driver.Running)
@@ -411,7 +411,7 @@ func TestOwnDisksAreDeleted(t *testing.T) {
 // TestFailedStepIsRepeated: the machine stays pending with the cause, and the step is repeated later.
 func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.stopClock()
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
@@ -442,7 +442,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 // TestStoppedMachineIsNotStarted is not started again: only what never ran is.
 func TestStoppedMachineIsNotStarted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)
@@ -459,7 +459,7 @@ func TestStoppedMachineIsNotStarted(t *testing.T) {
 // TestWrongUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
 func TestWrongUUIDIsCorrected(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // TestOneSessionPerAccount: vCenter has few sessions to give.
 func TestOneSessionPerAccount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	var workers sync.WaitGroup
 	for range 20 {
 		workers.Go(func() {
@@ -48,7 +48,7 @@ func TestOneSessionPerAccount(t *testing.T) {
 // TestConnectionIsReused: a new one for each call would cost a TLS handshake each time.
 func TestConnectionIsReused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	made, err := d.Create(t.Context(), req(w, identity("1")))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestConnectionIsReused(t *testing.T) {
 // TestEndedSessionIsRenewed: by the first call that notices, once for all.
 func TestEndedSessionIsRenewed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	for n := range 3 {
 		if _, err := d.Create(t.Context(), req(w, identity(string(rune('1'+n))))); err != nil {
@@ -97,7 +97,7 @@ func TestEndedSessionIsRenewed(t *testing.T) {
 
 func TestFirstCallLogsIn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
 	for name, test := range map[string]struct {
 		change func(*vcenter.Account)
@@ -144,13 +144,13 @@ const attachTag = "POST /rest/com/vmware/cis/tagging/tag-association"
 // one that finds its session gone.
 func TestLifecycleWithEndedSessions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.tag("cost", "green")
 	d, id := w.connect(), identity("1")
-	asked := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
+	request := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
 		spec.Tags, spec.AntiAffinityGroup = []string{"cost/green"}, "web"
 	})
-	if _, err := d.Create(t.Context(), asked); err != nil {
+	if _, err := d.Create(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "running machine", func() bool {
@@ -193,7 +193,7 @@ func TestLifecycleWithEndedSessions(t *testing.T) {
 // would lock the account.
 func TestChangedPasswordCausesOneLogin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	d := w.connect()
 	if _, err := d.Get(t.Context(), identity("1")); !driver.IsNotFound(err) {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestChangedPasswordCausesOneLogin(t *testing.T) {
 // TestRESTAPIRefusesTheCredentials: it has a login of its own.
 func TestRESTAPIRefusesTheCredentials(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.wire.add(&rule{methods: []string{"POST /rest/com/vmware/cis/session"}, answer: &answer{status: http.StatusUnauthorized}})
 	_, err := w.connect().Create(t.Context(), req(w, identity("1"), func(spec *infrav1.VSphereMachineSpec) { spec.Tags = []string{"cost/green"} }))
 	if !driver.IsUnauthorized(err) {
@@ -225,7 +225,7 @@ func TestRESTAPIRefusesTheCredentials(t *testing.T) {
 }
 
 // endSessions ends those of the driver.
-func (w *world) endSessions() {
+func (w *env) endSessions() {
 	w.t.Helper()
 	for _, session := range w.sessions() {
 		if err := w.admin.SessionManager.TerminateSession(w.t.Context(), []string{session.Key}); err != nil {
@@ -235,17 +235,17 @@ func (w *world) endSessions() {
 }
 
 // TestEveryCallHasADeadline, whatever the caller's is: a vCenter that accepts connections and never answers must not
-// hold a worker for ever. That no call lacks one is checked at the end of each test with a world; this one makes every
+// hold a worker for ever. That no call lacks one is checked at the end of each test with an env; this one makes every
 // kind of call.
 func TestEveryCallHasADeadline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.tag("cost", "green")
 	d, id := w.connect(), identity("1")
-	asked := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
+	request := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
 		spec.Tags, spec.AntiAffinityGroup, spec.StoragePolicy, spec.Datastore = []string{"cost/green"}, "web", "vSAN Default Storage Policy", "LocalDS_0"
 	})
-	if _, err := d.Create(t.Context(), asked); err != nil {
+	if _, err := d.Create(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	await(t, d, id, driver.Running)

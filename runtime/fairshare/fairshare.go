@@ -8,7 +8,7 @@ package fairshare
 import "sync"
 
 // Places are what is divided. A holder who has some gets another only while these are fewer than are free: one alone
-// gets half of all, two get a third each, and something is always left for another.
+// gets half of all, two get a third each, and the last place goes to a holder that has none.
 type Places[K comparable] struct {
 	unlimited bool
 

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"drover.io/runtime/version"
 )
@@ -73,7 +72,7 @@ func New(name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
 
 // apply returns the settings with what the flags decide.
 func (o *Options) apply(name string, settings ctrl.Options) ctrl.Options {
-	settings.Metrics = metricsserver.Options{BindAddress: o.MetricsBindAddress}
+	settings.Metrics = o.metricsOptions()
 	settings.HealthProbeBindAddress = o.HealthProbeBindAddress
 	settings.PprofBindAddress = o.PprofBindAddress
 	settings.LeaderElection = o.LeaderElect

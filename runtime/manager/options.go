@@ -25,7 +25,11 @@ var ErrDone = errors.New("the arguments have been answered")
 
 // Options are the flags that every manager has.
 type Options struct {
-	MetricsBindAddress     string
+	MetricsBindAddress string
+	// MetricsSecure serves metrics over HTTPS to authorized users only.
+	MetricsSecure bool
+	// MetricsCertDir has the certificate of the metrics endpoint; empty is one that the manager makes and signs itself.
+	MetricsCertDir         string
 	HealthProbeBindAddress string
 	PprofBindAddress       string
 
@@ -83,6 +87,8 @@ func parse(stdout io.Writer, program string, args []string, add func(*pflag.Flag
 
 func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8085", "address of the metrics endpoint; 0 turns it off")
+	flags.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics over HTTPS, and only to users who may get the non-resource URL /metrics")
+	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics endpoint; empty makes a self-signed certificate at each start")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":9440", "address of /healthz and /readyz; empty turns them off")
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof; empty turns it off")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "run only while holding the leader election Lease")
@@ -118,6 +124,8 @@ func (o *Options) validate() error {
 		return err
 	}
 	switch {
+	case o.MetricsCertDir != "" && !o.MetricsSecure:
+		return errors.New("--metrics-cert-dir has no effect without --metrics-secure")
 	case !(o.KubeAPIQPS < 0 || o.KubeAPIQPS > 0): // 0 would be the client's default of 5, and NaN nothing at all
 		return fmt.Errorf("--kube-api-qps must be greater than 0, or negative for no limit, not %v", o.KubeAPIQPS)
 	case o.RenewDeadline <= o.RetryPeriod*6/5: // client-go adds a fifth to the period at random

@@ -29,11 +29,15 @@ import (
 const MaxMessage = 512
 
 // Truncate shortens a text of an API server that is too long for a condition, at the border of a character.
-func Truncate(text string) string {
-	if len(text) <= MaxMessage {
+func Truncate(text string) string { return TruncateTo(text, MaxMessage) }
+
+// TruncateTo keeps the first bytes of a text that has more than the maximum, without a part of a character, and marks with
+// an ellipsis that it was shortened.
+func TruncateTo(text string, maximum int) string {
+	if len(text) <= maximum {
 		return text
 	}
-	return strings.ToValidUTF8(text[:MaxMessage], "") + "…"
+	return strings.ToValidUTF8(text[:maximum], "") + "…"
 }
 
 // IsUnanswered reports whether a request ended without an answer of the API server, or without one that was read.

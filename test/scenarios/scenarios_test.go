@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"drover.io/test/controlplane"
 	"drover.io/test/framework"
 	"drover.io/test/scenarios/internal/parser"
+	"drover.io/test/scenarios/internal/permissions"
 	"drover.io/test/scenarios/internal/runner"
 )
 
@@ -56,6 +58,9 @@ func TestScenarios(t *testing.T) {
 		}
 	})
 	checkLogs(t, stack)
+	if !t.Failed() && !strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		checkPermissions(t, stack)
+	}
 	left, err := os.ReadDir(stack.InstanceDir())
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -87,7 +92,10 @@ func checkLogs(t *testing.T, stack *framework.Stack) {
 // start starts what the scenarios share.
 func start(t *testing.T) *framework.Stack {
 	t.Helper()
-	stack, err := framework.Start(t.Context(), framework.Options{Args: map[string][]string{"machine-controller": shortTimeouts}})
+	stack, err := framework.Start(t.Context(), framework.Options{
+		Args:         map[string][]string{"machine-controller": shortTimeouts},
+		ControlPlane: func(o *controlplane.Options) { o.AuditPolicy = permissions.Policy(framework.Namespace) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

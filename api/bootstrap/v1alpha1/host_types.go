@@ -39,7 +39,9 @@ type RegistryMirror struct {
 	// +kubebuilder:validation:Pattern=`^(_default|[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?)$`
 	Registry string `json:"registry,omitempty"`
 
-	// endpoints are the URLs of the mirrors.
+	// endpoints are the URLs of the mirrors. Where the path has the segment v2, as in
+	// https://mirror.example.com/v2/docker, it is that of the registry API itself (override_path of containerd);
+	// to any other path containerd appends /v2.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -28,9 +28,9 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// bench is a Reconciler with the clock of a test, whose writes are counted. No other one reconciles its
+// env is a Reconciler with the clock of a test, whose writes are counted. No other one reconciles its
 // BootstrapConfig: it has a management cluster without a manager.
-type bench struct {
+type env struct {
 	*Reconciler
 	t       *testing.T
 	clock   *clocktesting.FakeClock
@@ -40,14 +40,14 @@ type bench struct {
 	writes  int
 }
 
-func newBench(t *testing.T, kubeconfig []byte) *bench {
+func newEnv(t *testing.T, kubeconfig []byte) *env {
 	t.Helper()
 	t.Parallel()
 	return another(t, kubeconfig)
 }
 
 // another is one in a test that runs in parallel already.
-func another(t *testing.T, kubeconfig []byte) *bench {
+func another(t *testing.T, kubeconfig []byte) *env {
 	t.Helper()
 	scheme, err := envtest.Scheme()
 	if err != nil {
@@ -63,7 +63,7 @@ func another(t *testing.T, kubeconfig []byte) *bench {
 		ObjectMeta: metav1.ObjectMeta{Name: "c1"},
 		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example.test", Port: 6443}},
 	}
-	b := &bench{t: t, clock: clocktesting.NewFakeClock(time.Now())}
+	b := &env{t: t, clock: clocktesting.NewFakeClock(time.Now())}
 	b.machine = &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: "m1", Labels: labels},
 		Spec: clusterv1.MachineSpec{
@@ -104,7 +104,7 @@ func another(t *testing.T, kubeconfig []byte) *bench {
 	return b
 }
 
-func (b *bench) count() interceptor.Funcs {
+func (b *env) count() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			b.writes++
@@ -122,7 +122,7 @@ func (b *bench) count() interceptor.Funcs {
 }
 
 // reconcile runs once and returns when to look again, and how many writes it took.
-func (b *bench) reconcile() (time.Duration, int) {
+func (b *env) reconcile() (time.Duration, int) {
 	b.t.Helper()
 	b.writes = 0
 	if err := b.Client.Get(b.t.Context(), client.ObjectKeyFromObject(b.config), b.config); err != nil {
@@ -135,7 +135,7 @@ func (b *bench) reconcile() (time.Duration, int) {
 	return result.RequeueAfter, b.writes
 }
 
-func (b *bench) token() *corev1.Secret {
+func (b *env) token() *corev1.Secret {
 	b.t.Helper()
 	list := &corev1.SecretList{}
 	if err := workloads.Client.List(b.t.Context(), list, client.MatchingLabels{bootstrapv1.MachineUIDLabel: string(b.machine.UID)}); err != nil {
@@ -147,7 +147,7 @@ func (b *bench) token() *corev1.Secret {
 	return &list.Items[0]
 }
 
-func (b *bench) expires() time.Time {
+func (b *env) expires() time.Time {
 	b.t.Helper()
 	at, err := time.Parse(time.RFC3339, string(b.token().Data["expiration"]))
 	if err != nil {
@@ -156,7 +156,7 @@ func (b *bench) expires() time.Time {
 	return at
 }
 
-func (b *bench) ready(kind string) metav1.Condition {
+func (b *env) ready(kind string) metav1.Condition {
 	b.t.Helper()
 	if err := b.Client.Get(b.t.Context(), client.ObjectKeyFromObject(b.config), b.config); err != nil {
 		b.t.Fatal(err)
@@ -169,7 +169,7 @@ func (b *bench) ready(kind string) metav1.Condition {
 }
 
 func TestCountsItsWrites(t *testing.T) {
-	b := newBench(t, workloads.Kubeconfig)
+	b := newEnv(t, workloads.Kubeconfig)
 	if _, writes := b.reconcile(); writes != 3 {
 		t.Errorf("%d writes to make the data, want 3: finalizer, data Secret, status", writes)
 	}
@@ -189,7 +189,7 @@ func TestCountsItsWrites(t *testing.T) {
 }
 
 func TestTokenIsRenewedOnlyWhileItIsNeeded(t *testing.T) {
-	b := newBench(t, workloads.Kubeconfig)
+	b := newEnv(t, workloads.Kubeconfig)
 	next, _ := b.reconcile()
 	if want := 15 * time.Minute; next != want {
 		t.Errorf("looks again after %s, want %s", next, want)
@@ -229,7 +229,7 @@ func TestTokenIsRenewedOnlyWhileItIsNeeded(t *testing.T) {
 }
 
 func TestDeletionDoesNotWaitForAnUnreachableCluster(t *testing.T) {
-	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	b := newEnv(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + closedPort(t) }))
 	if err := b.setFinalizer(t.Context(), b.config, true); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestDeletionDoesNotWaitForAnUnreachableCluster(t *testing.T) {
 }
 
 func TestUnreachableClusterIsTriedWithBackoff(t *testing.T) {
-	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	b := newEnv(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + closedPort(t) }))
 	first, writes := b.reconcile()
 	if writes != 3 {
 		t.Errorf("%d writes, want 3: finalizer, data Secret, status", writes)
@@ -264,19 +264,19 @@ func TestUnreachableClusterIsTriedWithBackoff(t *testing.T) {
 	b.clock.Step(first)
 	second, writes := b.reconcile()
 	if second <= first || writes != 0 {
-		t.Errorf("asks again after %s, then %s, with %d writes; want longer and none", first, second, writes)
+		t.Errorf("requeued after %s, then %s, with %d writes; want longer and none", first, second, writes)
 	}
 }
 
 func TestTokenIsReplacedWhenItsIDIsTaken(t *testing.T) {
-	b := newBench(t, workloads.Kubeconfig)
+	b := newEnv(t, workloads.Kubeconfig)
 	taken := token.Token{ID: "taken1", Secret: "0123456789abcdef"}
-	theirs := &corev1.Secret{
+	other := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-taken1", Namespace: metav1.NamespaceSystem},
 		Type:       corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": "taken1", "token-secret": "fedcba9876543210"},
 	}
-	if err := workloads.Client.Create(t.Context(), theirs); err != nil {
+	if err := workloads.Client.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	b.NewToken = func() (token.Token, error) { return taken, nil }
@@ -285,10 +285,10 @@ func TestTokenIsReplacedWhenItsIDIsTaken(t *testing.T) {
 	}
 	b.NewToken = token.New
 	b.reconcile()
-	if got := b.token(); got.Name == theirs.Name {
+	if got := b.token(); got.Name == other.Name {
 		t.Error("uses the token of another")
 	}
-	if err := workloads.Client.Get(t.Context(), types.NamespacedName{Namespace: theirs.Namespace, Name: theirs.Name}, theirs); err != nil || string(theirs.Data["token-secret"]) != "fedcba9876543210" {
+	if err := workloads.Client.Get(t.Context(), types.NamespacedName{Namespace: other.Namespace, Name: other.Name}, other); err != nil || string(other.Data["token-secret"]) != "fedcba9876543210" {
 		t.Errorf("the token of another was changed: %v", err)
 	}
 }
@@ -296,7 +296,7 @@ func TestTokenIsReplacedWhenItsIDIsTaken(t *testing.T) {
 // TestUnpublishedDataFollowsCorrections has a kubeconfig with the CA of another API server, which is corrected before the data is
 // published: a host that boots with the old one would never join.
 func TestUnpublishedDataFollowsCorrections(t *testing.T) {
-	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+	b := newEnv(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.CertificateAuthorityData = management.Admin.CAData
 	}))
 	data := func() *corev1.Secret {
@@ -333,7 +333,7 @@ func TestUnpublishedDataFollowsCorrections(t *testing.T) {
 // TestAccessIsCheckedPeriodically: a workload cluster may be restored from a backup that is older than the bindings by which hosts request
 // certificates.
 func TestAccessIsCheckedPeriodically(t *testing.T) {
-	b := newBench(t, workloads.Kubeconfig)
+	b := newEnv(t, workloads.Kubeconfig)
 	known := func() bool {
 		t.Helper()
 		connection, err := b.Connections.Get(t.Context(), client.ObjectKey{Namespace: b.config.Namespace, Name: "c1"})
@@ -348,7 +348,7 @@ func TestAccessIsCheckedPeriodically(t *testing.T) {
 	}
 	b.clock.Step(accessPeriod)
 	if known() {
-		t.Errorf("it is believed after %s", accessPeriod)
+		t.Errorf("it is accepted after %s", accessPeriod)
 	}
 	b.reconcile()
 	if !known() {

@@ -72,10 +72,10 @@ type Reconciler struct {
 // workers. API servers that do not answer hold a worker for seconds.
 const busyRetry = 5 * time.Second
 
-// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/finalizers,verbs=update
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -134,7 +134,7 @@ func (r *Reconciler) runPhases(ctx context.Context, s *state) (reconcile.Result,
 		&ownership{r.Watch},            // a Machine owns it and its Cluster exists
 		&data{reconciler: r},           // the data Secret exists, with a token in it
 		&bootstrapToken{reconciler: r}, // the token is valid, or gone once the Node has joined
-		&publication{},                 // the core may use the data Secret
+		&dataSecretStatus{},            // the core may use the data Secret
 	} {
 		next, err := p.reconcile(ctx, s)
 		if err != nil {

@@ -26,6 +26,6 @@ func tokenLeft(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfi
 }
 
 func autoApproved(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig) {
-	recorder.Eventf(config, nil, corev1.EventTypeWarning, "ClientCertificatesApprovedBlindly", "Bootstrap",
-		"the workload cluster approves every client certificate that the holder of a bootstrap token requests, so a stolen token is good for every Node: remove the binding of the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers or %s; Drover approves those of its Machines", token.Group)
+	recorder.Eventf(config, nil, corev1.EventTypeWarning, "ClientCertificatesAutoApproved", "Bootstrap",
+		"the workload cluster approves every client certificate that the holder of a bootstrap token requests, so a stolen token can be used to register as any Node: remove the binding of the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers or %s; Drover approves those of its Machines", token.Group)
 }

@@ -32,9 +32,9 @@ func TestKubeadmJoinNeedsAClusterMadeByKubeadm(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = workloads.Client.Delete(context.WithoutCancel(t.Context()), configMap) })
 	}
-	woken := config.DeepCopy()
-	woken.Annotations = map[string]string{"example.test/look": "again"}
-	if err := management.Client.Patch(t.Context(), woken, client.MergeFrom(config)); err != nil {
+	enqueued := config.DeepCopy()
+	enqueued.Annotations = map[string]string{"example.test/look": "again"}
+	if err := management.Client.Patch(t.Context(), enqueued, client.MergeFrom(config)); err != nil {
 		t.Fatal(err)
 	}
 	f.eventuallyReady(config)

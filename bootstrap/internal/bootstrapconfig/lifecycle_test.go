@@ -101,14 +101,14 @@ func TestDataIsReusedAfterACrash(t *testing.T) {
 	f.eventuallyReady(config)
 
 	if got := f.dataSecret(config); got.UID == written.UID || string(got.Data["token"]) != "abcdef.0123456789abcde1" {
-		t.Error("the data Secret, which nobody had seen, is not what the spec asks for, with the same token")
+		t.Error("the unpublished data Secret is not what the spec requests, with the same token")
 	}
 	if got := f.tokens(machine); len(got) != 1 || string(got[0].Data["token-secret"]) != "0123456789abcde1" {
 		t.Errorf("%d tokens, want exactly the one of the data Secret", len(got))
 	}
 }
 
-// leftData is the data Secret of a controller that crashed before it published it.
+// leftData is the data Secret of a controller that crashed before dataSecretName was set.
 func (f *fixture) leftData(config *bootstrapv1.BootstrapConfig, tok string) *corev1.Secret {
 	f.t.Helper()
 	secret := &corev1.Secret{

@@ -17,7 +17,7 @@ import (
 )
 
 // logged reconciles once and returns the messages of level 0, each with the kinds of the objects that it names.
-func (b *bench) logged() []string {
+func (b *env) logged() []string {
 	b.t.Helper()
 	var lines []string
 	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
@@ -40,7 +40,7 @@ func (b *bench) logged() []string {
 
 // TestLogIsTheHistoryOfTheToken: one line for each thing that changed, and none where nothing did.
 func TestLogIsTheHistoryOfTheToken(t *testing.T) {
-	b := newBench(t, workloads.Kubeconfig)
+	b := newEnv(t, workloads.Kubeconfig)
 	expect := func(when string, want ...string) {
 		t.Helper()
 		got := b.logged()
@@ -68,7 +68,7 @@ func TestLogIsTheHistoryOfTheToken(t *testing.T) {
 
 // TestLogOfDataThatIsReplaced has a kubeconfig that is corrected before the data is published.
 func TestLogOfDataThatIsReplaced(t *testing.T) {
-	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	b := newEnv(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + closedPort(t) }))
 	if diff := cmp.Diff([]string{"created bootstrap data Cluster Machine Secret"}, b.logged()); diff != "" {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
@@ -85,7 +85,7 @@ func TestLogOfDataThatIsReplaced(t *testing.T) {
 }
 
 func TestLogOfATokenThatIsLeftToExpire(t *testing.T) {
-	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	b := newEnv(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + closedPort(t) }))
 	if err := b.setFinalizer(t.Context(), b.config, true); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 			config := f.config(machine, func(b *bootstrapv1.BootstrapConfig) { c.change(&b.Spec) })
 			message := f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
 			if !strings.HasPrefix(message, c.field+": ") || strings.Contains(message, password) {
-				t.Errorf("message = %q, want it to begin with %s and to tell no secret", message, c.field)
+				t.Errorf("message = %q, want it to begin with %s and to contain no secret", message, c.field)
 			}
 			if made := f.tokens(machine); len(made) > 0 {
 				t.Errorf("%d tokens were made", len(made))

@@ -108,7 +108,7 @@ func TestSecretsAreOnlyInTheData(t *testing.T) {
 	data := string(f.dataSecret(config).Data["value"])
 	for _, want := range []string{"activation-key: " + password + "-activation\n", "content: |\n      " + password + "-file\n", `"password":"` + password + `-pull"`} {
 		if !strings.Contains(data, want) {
-			t.Errorf("the data lacks a secret that was asked for: %q", want)
+			t.Errorf("the data lacks a secret that was requested: %q", want)
 		}
 	}
 	for name, change := range map[string]func(*bootstrapv1.BootstrapConfigSpec){

@@ -15,7 +15,7 @@ import (
 // TestNamespaceWhoseClustersHangHasAShareOfTheWorkers: the others of that namespace come back later, and other
 // namespaces are served.
 func TestNamespaceWhoseClustersHangHasAShareOfTheWorkers(t *testing.T) {
-	hanging, other := newBench(t, workloads.Kubeconfig), another(t, workloads.Kubeconfig)
+	hanging, other := newEnv(t, workloads.Kubeconfig), another(t, workloads.Kubeconfig)
 	gate := fairshare.NewGate(2)
 	hanging.share, other.share = gate, gate
 	called, answer, ended := make(chan struct{}), make(chan struct{}), make(chan error)

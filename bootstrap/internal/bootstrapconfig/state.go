@@ -6,6 +6,7 @@ package bootstrapconfig
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -61,7 +62,7 @@ func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.BootstrapC
 		case !apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("reading Cluster: %w", err)
 		default:
-			r.Connections.Forget(types.NamespacedName{Namespace: config.Namespace, Name: name})
+			r.Connections.Remove(types.NamespacedName{Namespace: config.Namespace, Name: name})
 		}
 	}
 	return s, nil
@@ -145,4 +146,9 @@ func (o *ownership) reconcile(_ context.Context, s *state) (time.Duration, error
 		return 0, waitForClusterLabel(s.cluster.Name, o.watch)
 	}
 	return 0, nil
+}
+
+func groupOf(apiVersion string) string {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group
 }

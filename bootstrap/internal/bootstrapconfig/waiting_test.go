@@ -35,8 +35,8 @@ func changed(t *testing.T, change func(*clientcmdapi.Cluster, *clientcmdapi.Auth
 	return data
 }
 
-// deadPort is an address of loopback on which no process listens.
-func deadPort(t *testing.T) string {
+// closedPort is an address of loopback on which no process listens.
+func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,9 +83,9 @@ func TestConditionHasTheProblemOfTheKubeconfig(t *testing.T) {
 			},
 			reason: bootstrapv1.KubeconfigInvalidReason, message: "insecure-skip-tls-verify",
 		},
-		"nobody listens": {
+		"the port is closed": {
 			kubeconfig: func(t *testing.T) []byte {
-				return changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) })
+				return changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + closedPort(t) })
 			},
 			reason: bootstrapv1.ClusterUnreachableReason, message: "connection refused",
 		},
@@ -99,7 +99,7 @@ func TestConditionHasTheProblemOfTheKubeconfig(t *testing.T) {
 		},
 		"unknown user": {
 			kubeconfig: func(t *testing.T) []byte {
-				return changed(t, func(_ *clientcmdapi.Cluster, a *clientcmdapi.AuthInfo) { *a = clientcmdapi.AuthInfo{Token: "nobody"} })
+				return changed(t, func(_ *clientcmdapi.Cluster, a *clientcmdapi.AuthInfo) { *a = clientcmdapi.AuthInfo{Token: "unknown"} })
 			},
 			reason: bootstrapv1.ClusterForbiddenReason, message: "refuses the credentials",
 		},
@@ -112,10 +112,10 @@ func TestConditionHasTheProblemOfTheKubeconfig(t *testing.T) {
 			f.newCluster()
 			config := f.config(f.machine("m1"), nil)
 			if message := f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, c.reason); !strings.Contains(message, c.message) {
-				t.Errorf("message = %q, want it to say %q", message, c.message)
+				t.Errorf("message = %q, want it to contain %q", message, c.message)
 			}
 			if config.Status.DataSecretName != "" {
-				t.Error("data was published although its token does not exist")
+				t.Error("dataSecretName was set although its token does not exist")
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func newMachineIn(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machi
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.drover.io", Kind: "SimMachine", Name: name},
 	}}
 	create(t, management.Client, machine)
-	vouch(t, machine, "10.9.0.1")
+	setCloudAddresses(t, machine, "10.9.0.1")
 	machine.Status.NodeRef.Name = name
 	machine.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.9.0.1"}}
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
@@ -138,8 +138,8 @@ func newMachineIn(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machi
 	return machine
 }
 
-// vouch makes the infrastructure of a Machine vouch for the addresses.
-func vouch(t *testing.T, machine *clusterv1.Machine, addresses ...string) {
+// setCloudAddresses sets the addresses that the cloud assigned to a Machine.
+func setCloudAddresses(t *testing.T, machine *clusterv1.Machine, addresses ...string) {
 	t.Helper()
 	infra := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "infrastructure.drover.io/v1alpha1", "kind": "SimMachine", "spec": map[string]any{}}}
 	infra.SetNamespace(machine.Namespace)
@@ -233,7 +233,7 @@ func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
 	machine := newMachine(t, "refused-1")
 	csr := requestServing(t, "refused-1", "10.9.0.1", "10.9.0.99")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
+		"CertificateRequestNotApproved: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}

@@ -82,7 +82,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	switch {
 	case refused:
 		log.V(1).Info("left certificate request alone", "reason", refusal.Reason)
-		a.events.leftAlone(machine, csr, refusal)
+		a.events.notApproved(machine, csr, refusal)
 	case err != nil:
 		log.V(1).Info("could not decide on certificate request", "message", err.Error())
 		if apierrors.IsForbidden(err) {
@@ -92,7 +92,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	case machine == nil:
 		log.V(1).Info("left certificate request alone", "reason", "it is not of a Machine of this Cluster")
 		if time.Since(csr.CreationTimestamp.Time) >= nodeRefGrace {
-			a.events.leftToOthers(a.cluster, csr, node)
+			a.events.ignored(a.cluster, csr, node)
 		}
 	default:
 		if err := a.approve(ctx, csr, machine); err != nil {
@@ -184,18 +184,18 @@ func (a *approver) claim(ctx context.Context, csr *certificatesv1.CertificateSig
 }
 
 // find returns the Machine of this Cluster that matches, and its host.
-func (a *approver) find(ctx context.Context, matches func(*clusterv1.Machine) bool) (*clusterv1.Machine, policy.Host, error) {
+func (a *approver) find(ctx context.Context, matches func(*clusterv1.Machine) bool) (*clusterv1.Machine, policy.Identity, error) {
 	machines := &clusterv1.MachineList{}
 	if err := a.client.List(ctx, machines, client.InNamespace(a.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: a.cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, policy.Host{}, fmt.Errorf("listing Machines: %w", err)
+		return nil, policy.Identity{}, fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range machines.Items {
 		if m := &machines.Items[i]; a.watch.Matches(m) && m.DeletionTimestamp.IsZero() && matches(m) {
-			h, err := a.host(ctx, m, machines.Items)
+			h, err := a.expectedIdentity(ctx, m, machines.Items)
 			return m, h, err
 		}
 	}
-	return nil, policy.Host{}, nil
+	return nil, policy.Identity{}, nil
 }
 
 func (a *approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, machine *clusterv1.Machine) error {

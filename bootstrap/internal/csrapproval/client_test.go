@@ -52,7 +52,7 @@ func waitingMachine(t *testing.T, name string) (*clusterv1.Machine, *rest.Config
 	return machine, config
 }
 
-func askFirst(t *testing.T, as *rest.Config, node string) *certificatesv1.CertificateSigningRequest {
+func requestFirst(t *testing.T, as *rest.Config, node string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	return send(t, as, node, &x509.CertificateRequest{}, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
 }
@@ -61,28 +61,28 @@ func TestFirstClientCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	_, kubelet := waitingMachine(t, "first-1")
-	csr := askFirst(t, kubelet, "first-1")
+	csr := requestFirst(t, kubelet, "first-1")
 	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
 func TestRequestForTheNameOfAnotherMachineIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
-	machine, kubelet := waitingMachine(t, "greedy-1")
-	csr := askFirst(t, kubelet, "greedy-2")
+	machine, kubelet := waitingMachine(t, "noisy-1")
+	csr := requestFirst(t, kubelet, "noisy-2")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + ` of the workload cluster was not approved: the Machine does not have the name "greedy-2"`))
+		"CertificateRequestNotApproved: certificate request " + csr.Name + ` of the workload cluster was not approved: the Machine does not have the name "noisy-2"`))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}
 }
 
-// refusal waits for the event by which a request was left alone.
+// refusal waits for the event by which a request was not approved.
 func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, why string) {
 	t.Helper()
 	g := gomega.NewWithT(t)
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: " + why))
+		"CertificateRequestNotApproved: certificate request " + csr.Name + " of the workload cluster was not approved: " + why))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}
@@ -93,9 +93,9 @@ func TestTokenIsGoodForOneKey(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine, kubelet := waitingMachine(t, "once-1")
-	csr := askFirst(t, kubelet, "once-1")
+	csr := requestFirst(t, kubelet, "once-1")
 	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
-	refusal(t, machine, askFirst(t, kubelet, "once-1"), "the bootstrap token of the Machine has been used for another Node or key")
+	refusal(t, machine, requestFirst(t, kubelet, "once-1"), "the bootstrap token of the Machine has been used for another Node or key")
 }
 
 // A Node of the Machine's name may be one of the control plane, or one that was made to look like it.
@@ -103,7 +103,7 @@ func TestTokenIsNotGoodForAnExistingNode(t *testing.T) {
 	t.Parallel()
 	machine, kubelet := waitingMachine(t, "there-1")
 	create(t, workloads.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there-1"}})
-	refusal(t, machine, askFirst(t, kubelet, "there-1"), `the Node "there-1" exists already`)
+	refusal(t, machine, requestFirst(t, kubelet, "there-1"), `the Node "there-1" exists already`)
 }
 
 func TestTokenIsNotGoodForAMachineThatHasJoined(t *testing.T) {
@@ -113,7 +113,7 @@ func TestTokenIsNotGoodForAMachineThatHasJoined(t *testing.T) {
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	refusal(t, machine, askFirst(t, kubelet, "joined-1"), `the Machine already has the Node "joined-1"`)
+	refusal(t, machine, requestFirst(t, kubelet, "joined-1"), `the Machine already has the Node "joined-1"`)
 }
 
 // The holder of any client certificate of a Node can register it with the Machine's providerID: the core then takes it for
@@ -139,11 +139,11 @@ func TestReportedAddressesAreNoProof(t *testing.T) {
 	refusal(t, machine, requestServing(t, "reporting-1", "10.9.0.7"), "the Machine does not have the address 10.9.0.7, or only its guest reports it")
 }
 
-// The cloud vouches for an address that the endpoint of the Cluster resolves to: a tenant chose it, or it is a mistake.
+// The cloud assigned an address that the endpoint of the Cluster resolves to: a tenant chose it, or it is a mistake.
 func TestAddressOfTheEndpointIsReserved(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "endpoint-1")
-	vouch(t, machine, "10.9.0.250")
+	setCloudAddresses(t, machine, "10.9.0.250")
 	refusal(t, machine, requestServing(t, "endpoint-1", "10.9.0.250"), "the address 10.9.0.250 belongs to the control plane or to another Machine")
 }
 
@@ -151,15 +151,15 @@ func TestAddressOfTheEndpointIsReserved(t *testing.T) {
 func TestGuestCannotClaimTheAddressOfAnother(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
-	victim := newMachine(t, "victim-1")
-	thief := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: "thief-1", Labels: victim.Labels}, Spec: *victim.Spec.DeepCopy()}
+	other := newMachine(t, "other-1")
+	thief := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: "thief-1", Labels: other.Labels}, Spec: *other.Spec.DeepCopy()}
 	thief.Spec.InfrastructureRef.Name = "thief-1"
 	create(t, management.Client, thief)
-	thief.Status.NodeRef.Name = "victim-1.internal"
-	thief.Status.Addresses = victim.Status.Addresses
+	thief.Status.NodeRef.Name = "other-1.internal"
+	thief.Status.Addresses = other.Status.Addresses
 	if err := management.Client.Status().Update(t.Context(), thief); err != nil {
 		t.Fatal(err)
 	}
-	csr := requestServing(t, "victim-1", "10.9.0.1")
+	csr := requestServing(t, "other-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }

@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if cluster == nil {
 		r.stop(request.NamespacedName)
-		r.Connections.Forget(request.NamespacedName)
+		r.Connections.Remove(request.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	connection, err := r.Connections.Get(ctx, request.NamespacedName)

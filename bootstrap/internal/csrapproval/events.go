@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// maxReported is how many requests are remembered that an event was made for. Beyond that the oldest is dropped, and
+	// maxReported is the number of requests with an event that are stored. Beyond that the oldest is dropped, and
 	// may get another event.
 	maxReported = 1000
 
-	// maxKeyLength is how long what is remembered of an event may be: a UID has 36 characters.
+	// maxKeyLength is how long the stored key of an event may be: a UID has 36 characters.
 	maxKeyLength = 64
 
 	// eventPeriod and eventBurst bound the events of one workload cluster: the holder of a token, or of a Node's
@@ -65,22 +65,22 @@ func (r *recorder) due(request types.UID) bool {
 	return true
 }
 
-// leftAlone is for a request of a Machine that must not be approved.
-func (r *recorder) leftAlone(machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, refusal *policy.Refusal) {
+// notApproved is for a request of a Machine that must not be approved.
+func (r *recorder) notApproved(machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, refusal *policy.Refusal) {
 	if !r.due(csr.UID) {
 		return
 	}
-	r.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestLeftAlone", "Approve",
+	r.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve",
 		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Reason)
 }
 
-// leftToOthers is for a request that is not of a Machine.
-func (r *recorder) leftToOthers(cluster *clusterv1.Cluster, csr *certificatesv1.CertificateSigningRequest, node string) {
+// ignored is for a request that is not of a Machine.
+func (r *recorder) ignored(cluster *clusterv1.Cluster, csr *certificatesv1.CertificateSigningRequest, node string) {
 	if !r.due(csr.UID) {
 		return
 	}
-	r.Eventf(cluster, nil, corev1.EventTypeNormal, "CertificateRequestLeftAlone", "Approve",
-		"certificate request %s for Node %q of the workload cluster was left to others: it does not come from a Machine of this Cluster", csr.Name, node)
+	r.Eventf(cluster, nil, corev1.EventTypeNormal, "CertificateRequestNotApproved", "Approve",
+		"certificate request %s for Node %q of the workload cluster was ignored: it is not from a Machine of this Cluster", csr.Name, node)
 }
 
 // decisionForbidden is for a permission that is missing to decide, in the management or the workload cluster.

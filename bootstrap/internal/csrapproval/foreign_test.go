@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A request of a Node that is no Machine's is left alone, and that is reported once, after the time that a Machine may need to get its Node.
+// A request of a Node that is no Machine's is not approved, and that is reported once, after the time that a Machine may need to get its Node.
 func TestForeignRequestIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
@@ -24,7 +24,7 @@ func TestForeignRequestIsReportedOnce(t *testing.T) {
 	request := func(age time.Duration) *certificatesv1.CertificateSigningRequest {
 		return &certificatesv1.CertificateSigningRequest{
 			ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "u", CreationTimestamp: metav1.NewTime(time.Now().Add(-age))},
-			Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:stranger"},
+			Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:unknown"},
 		}
 	}
 	if err := a.review(t.Context(), request(0)); err != nil {
@@ -44,7 +44,7 @@ func TestForeignRequestIsReportedOnce(t *testing.T) {
 	for event := range recorder.Events {
 		got = append(got, event)
 	}
-	want := []string{`Normal CertificateRequestLeftAlone certificate request csr-1 for Node "stranger" of the workload cluster was left to others: it does not come from a Machine of this Cluster`}
+	want := []string{`Normal CertificateRequestNotApproved certificate request csr-1 for Node "unknown" of the workload cluster was ignored: it is not from a Machine of this Cluster`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -31,7 +31,7 @@ import (
 func open(name string) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now().Add(-nodeRefGrace))},
-		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:stranger"},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:unknown"},
 	}
 }
 
@@ -75,7 +75,7 @@ func TestClusterThatHangsDelaysNoOther(t *testing.T) {
 	<-ended
 }
 
-// TestEventsOfAClusterAreBounded has more requests of strangers than events may be made in the management cluster.
+// TestEventsOfAClusterAreBounded has more requests of unknowns than events may be made in the management cluster.
 func TestEventsOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10 * eventBurst)
@@ -124,7 +124,7 @@ func TestAddressesOfTheControlPlaneAreReserved(t *testing.T) {
 	}
 }
 
-// TestUnresolvableNamesReserveNothing: what was found before stands, for each name by itself.
+// TestUnresolvableNamesReserveNothing: what was found before is kept, for each name by itself.
 func TestUnresolvableNamesReserveNothing(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "unresolved-1")
@@ -174,7 +174,7 @@ func TestReportedRequestsAreBounded(t *testing.T) {
 	}
 	for request := range a.events.reported.All() {
 		if len(request) > maxKeyLength {
-			t.Errorf("%d bytes are remembered", len(request))
+			t.Errorf("%d bytes are stored", len(request))
 		}
 	}
 	if made := len(recorder.Events); made != 1 {
@@ -192,7 +192,7 @@ func TestQueueIsBounded(t *testing.T) {
 	defer w.queue.ShutDown()
 	w.requests.opened = w.add
 	for n := range 5 * maxPerCluster {
-		_ = w.requests.Add(from("greedy", fmt.Sprint("csr-", n)))
+		_ = w.requests.Add(from("noisy", fmt.Sprint("csr-", n)))
 	}
 	if queued := w.queue.Len(); queued > 2*maxPerCluster {
 		t.Errorf("%d are queued", queued)

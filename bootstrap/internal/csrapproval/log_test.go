@@ -93,11 +93,11 @@ func TestReviewsAreLoggedAtLevel1(t *testing.T) {
 		}},
 		"of no Machine for long": {nil, nil, nodeRefGrace, reviewed{
 			Log:    []string{`"level"=1 "msg"="left certificate request alone"` + about + ` "reason"="it is not of a Machine of this Cluster"`},
-			Events: []string{`Normal CertificateRequestLeftAlone certificate request csr-1 for Node "n1" of the workload cluster was left to others: it does not come from a Machine of this Cluster`},
+			Events: []string{`Normal CertificateRequestNotApproved certificate request csr-1 for Node "n1" of the workload cluster was ignored: it is not from a Machine of this Cluster`},
 		}},
 		"that is refused": {[]client.Object{machine, cluster}, nil, 0, reviewed{
 			Log:    []string{`"level"=1 "msg"="left certificate request alone"` + about + ` "Machine"={"name"="m1" "namespace"="ns"} "reason"="the requester \"system:node:n1\" is not the Node of the Machine"`},
-			Events: []string{`Warning CertificateRequestLeftAlone certificate request csr-1 of the workload cluster was not approved: the requester "system:node:n1" is not the Node of the Machine`},
+			Events: []string{`Warning CertificateRequestNotApproved certificate request csr-1 of the workload cluster was not approved: the requester "system:node:n1" is not the Node of the Machine`},
 		}},
 		"that cannot be decided on": {nil, errors.New("boom"), 0, reviewed{
 			Log: []string{`"level"=1 "msg"="could not decide on certificate request"` + about + ` "message"="listing Machines: boom"`}, Failed: true,
@@ -135,7 +135,7 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 		r.watchForbidden(cluster)
 		r.tooManyRequests(cluster)
 		r.decisionForbidden(cluster, errors.New("no"))
-		r.leftAlone(machine, csr, &policy.Refusal{Reason: "it names another host"})
+		r.notApproved(machine, csr, &policy.Refusal{Reason: "it names another host"})
 	}
 	close(fakeRecorder.Events)
 	var reasons []string
@@ -143,7 +143,7 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 		reasons = append(reasons, strings.Join(strings.Fields(e)[:2], " "))
 	}
 	want := []string{
-		"Warning CertificateApprovalForbidden", "Warning TooManyCertificateRequests", "Warning CertificateApprovalForbidden", "Warning CertificateRequestLeftAlone",
+		"Warning CertificateApprovalForbidden", "Warning TooManyCertificateRequests", "Warning CertificateApprovalForbidden", "Warning CertificateRequestNotApproved",
 	}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -47,9 +47,9 @@ type openRequests struct {
 	places    *fairshare.Places[string]
 	// opened is called with the name of every request that is to be decided on.
 	opened func(name string)
-	// relist is called when there may be room for requests that were not kept.
+	// relist is called when there may be capacity for requests that were not kept.
 	relist func()
-	// full is called when there is no room for a request, once until there is room again. It must not block.
+	// full is called when there is no capacity for a request, once until there is capacity again. It must not block.
 	full func()
 
 	mu     sync.Mutex
@@ -119,7 +119,7 @@ func (r *openRequests) Replace(items []any, _ string) error {
 	return nil
 }
 
-// Resync queues every request again, and lists again where a request was not kept for which there may be room by now.
+// Resync queues every request again, and lists again where a request was not kept for which there may be capacity by now.
 // The Reflector calls it periodically.
 func (r *openRequests) Resync() error {
 	r.reopen()
@@ -146,7 +146,7 @@ func (r *openRequests) incomplete() {
 	r.missed = true
 }
 
-// put keeps a request if it is open and there is room for it.
+// put keeps a request if it is open and there is capacity for it.
 func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept bool) {
 	csr.ManagedFields = nil
 	open := isOpen(csr)
@@ -198,7 +198,7 @@ func (r *openRequests) clear() {
 	}
 }
 
-// onRelist sets what is called when there may be room for requests that were not kept.
+// onRelist sets what is called when there may be capacity for requests that were not kept.
 func (r *openRequests) onRelist(relist func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +283,7 @@ type newest struct {
 	requests []certificatesv1.CertificateSigningRequest
 	// of are the indexes of the requests of each requester.
 	of map[string][]int
-	// missed is true if there was no room for a requester's request.
+	// missed is true if there was no capacity for a requester's request.
 	missed bool
 }
 

@@ -73,7 +73,7 @@ func TestRequestsOfOneRequesterAreBounded(t *testing.T) {
 	t.Parallel()
 	requests := newOpenRequests("team", fairshare.New[string](0))
 	for n := range 3 * maxPerRequester {
-		_ = requests.Add(from("greedy", fmt.Sprintf("csr-%03d", n)))
+		_ = requests.Add(from("noisy", fmt.Sprintf("csr-%03d", n)))
 	}
 	_ = requests.Add(from("modest", "csr-modest"))
 	kept := requests.names()
@@ -84,7 +84,7 @@ func TestRequestsOfOneRequesterAreBounded(t *testing.T) {
 }
 
 // TestRequestsOfAClusterAreBounded, and those of all Clusters of a namespace. What was not kept is listed again as soon
-// as there is room.
+// as there is capacity.
 func TestRequestsOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
 	places := fairshare.New[string](maxPerCluster)
@@ -95,7 +95,7 @@ func TestRequestsOfAClusterAreBounded(t *testing.T) {
 		_ = one.Add(from(fmt.Sprint("n", n), fmt.Sprint("csr-", n)))
 	}
 	if kept := len(one.names()); kept != maxPerCluster/2 || crowded != 1 {
-		t.Errorf("%d are kept, want half of all; told %d times, want once", kept, crowded)
+		t.Errorf("%d are kept, want half of all; reported %d times, want once", kept, crowded)
 	}
 	_ = two.Add(from("n", "two"))
 	_ = other.Add(from("n", "other"))
@@ -156,7 +156,7 @@ func TestRequestsOfOneRequesterInAListAreBounded(t *testing.T) {
 	t.Parallel()
 	page := certificatesv1.CertificateSigningRequestList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
 	for n := range maxPerCluster + 1 {
-		csr := from("greedy", fmt.Sprint("a-", n))
+		csr := from("noisy", fmt.Sprint("a-", n))
 		csr.CreationTimestamp = metav1.Unix(int64(1000+n), 0)
 		page.Items = append(page.Items, *csr)
 	}

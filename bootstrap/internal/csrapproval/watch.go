@@ -36,7 +36,7 @@ func (w *watch) requeueAll() {
 	w.requests.reopen()
 }
 
-// add queues a request. One for which there is no room, because an API server returns new names faster than they are
+// add queues a request. One for which there is no capacity, because an API server returns new names faster than they are
 // reviewed, is queued by the next resync.
 func (w *watch) add(name string) {
 	if w.queue.Len() < 2*maxPerCluster {

@@ -174,19 +174,19 @@ func systemdReads(t *testing.T, commands []command) {
 			t.Fatal(err)
 		}
 	}
-	var wants strings.Builder
-	wants.WriteString("[Unit]\n")
+	var expects strings.Builder
+	expects.WriteString("[Unit]\n")
 	for i, c := range commands {
 		if c.unit == "" {
 			continue
 		}
 		name := "k" + itoa(i) + ".service"
-		wants.WriteString("Wants=" + name + "\n")
+		expects.WriteString("Wants=" + name + "\n")
 		if err := os.WriteFile(filepath.Join(units, name), []byte(c.unit), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(units, "all.target"), []byte(wants.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(units, "all.target"), []byte(expects.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	loaded := load(t, program, units, runtime)

@@ -81,7 +81,7 @@ func TestCloudInitAcceptsTheData(t *testing.T) {
 	}
 	problems := strings.Split(strings.TrimSpace(check(t, folder, files)), "\n")
 	if len(problems) != 1 || !strings.HasPrefix(problems[0], "wrong: ") {
-		t.Errorf("cloud-init says, besides of the file that is wrong on purpose:\n%s", strings.Join(problems, "\n"))
+		t.Errorf("cloud-init reports, besides the file that is wrong on purpose:\n%s", strings.Join(problems, "\n"))
 	}
 	if err := os.Remove(filepath.Join(files, "wrong")); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func checkKeys(t *testing.T, folder, files string) {
 		}
 		for key := range keys {
 			if !known[key] {
-				t.Errorf("%s: cloud-init knows no module %q", entry.Name(), key)
+				t.Errorf("%s: cloud-init has no module %q", entry.Name(), key)
 			}
 		}
 	}

@@ -219,7 +219,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Some clouds take compressed user data; then everything that an operating system needs must leave room for what
+// Some clouds take compressed user data; then everything that an operating system needs must leave enough bytes for what
 // the operator adds.
 func TestDataIsSmall(t *testing.T) {
 	t.Parallel()

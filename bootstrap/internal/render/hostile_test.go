@@ -292,7 +292,7 @@ func admitted(t testing.TB, in node.Input) bool {
 		t.Fatal(err)
 	}
 	if bytes.Contains(raw, []byte(`\ufffd`)) {
-		return false // JSON carries no other bytes than UTF-8
+		return false // JSON has no other bytes than UTF-8
 	}
 	var object map[string]any
 	if err := json.Unmarshal(raw, &object); err != nil {

@@ -80,7 +80,7 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 	everything.Spec.Binaries = bootstrapv1.Binaries{} // there is no network
 	subscribed := cases()["rhel-subscription"]
 	subscribed.Spec.Packages, subscribed.Spec.PackageUpgrade = []string{"chrony"}, bootstrapv1.PackageUpgradeOnFirstBoot
-	enterprise := []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service"}
+	enterprise := []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service", "systemctl disable --quiet --now nm-cloud-setup.timer"}
 	for name, c := range map[string]struct {
 		in       node.Input
 		hostname string
@@ -88,7 +88,7 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 		calls    []string
 	}{
 		"ubuntu with metadata":          {metadata, "node-1", nil, []string{"ufw disable"}},
-		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart systemd-timesyncd.service"}},
+		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart chrony.service"}},
 		"rocky":                         {cases()["rocky"], "node-1", nil, enterprise},
 		"rocky with the Machine's name": {named(cases()["rocky"]), "workers-x7k2p", nil, enterprise},
 		"rhel with a subscription": {subscribed, "node-1", []string{

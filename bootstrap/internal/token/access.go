@@ -25,7 +25,7 @@ const Group = "system:bootstrappers:drover"
 
 const (
 	// nodeClientRole makes kube-controller-manager approve the client certificate of any Node for its holders. A token
-	// whose group has it is good for every Node's identity, control plane Nodes included.
+	// whose group has it can be used for the identity of every Node, control plane Nodes included.
 	nodeClientRole = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
 	// nodeClientBinding gave it to Group in earlier versions.
 	nodeClientBinding = "drover:approve-node-client"
@@ -84,7 +84,7 @@ func removeNodeClient(ctx context.Context, rbac rbacv1client.RbacV1Interface) er
 		Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting ClusterRoleBinding %q, by which a stolen token can become any Node: %w", nodeClientBinding, err)
+		return fmt.Errorf("deleting ClusterRoleBinding %q, which allows a stolen token to register as any Node: %w", nodeClientBinding, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("deleted ClusterRoleBinding", "ClusterRoleBinding", klog.KRef("", nodeClientBinding))
 	return nil
@@ -156,7 +156,7 @@ func ensureKubeadmJoin(ctx context.Context, rbac rbacv1client.RbacV1Interface) e
 }
 
 // AutoApproves reports whether the workload cluster approves by itself every client certificate that the holder of a
-// token requests, by a binding that is not of this project: then a stolen token is good for every Node.
+// token requests, by a binding that is not of this project: then a stolen token can be used to register as any Node.
 func AutoApproves(ctx context.Context, authorization authorizationv1client.AuthorizationV1Interface) (bool, error) {
 	review, err := authorization.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:   bootstrapapi.BootstrapUserPrefix + "drover",

@@ -169,10 +169,10 @@ func TestClusterDoesNotAutoApprove(t *testing.T) {
 	})
 	rbac, authorization := rbacv1client.NewForConfigOrDie(cluster.Admin), authorizationv1client.NewForConfigOrDie(cluster.Admin)
 	for _, step := range []struct {
-		name    string
-		given   *rbacv1.ClusterRoleBinding
-		blindly bool
-		kept    bool
+		name         string
+		given        *rbacv1.ClusterRoleBinding
+		autoApproved bool
+		kept         bool
 	}{
 		{"a cluster as it comes", nil, false, false},
 		{"the binding of an earlier version", binding("drover:approve-node-client", token.Group), false, false},
@@ -189,7 +189,7 @@ func TestClusterDoesNotAutoApprove(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := token.AutoApproves(t.Context(), authorization)
-		if err != nil || got != step.blindly {
+		if err != nil || got != step.autoApproved {
 			t.Errorf("%s: approves blindly = %t, %v", step.name, got, err)
 		}
 		if step.given == nil {

@@ -110,7 +110,7 @@ func TestBindingOfEarlierVersionsIsDeleted(t *testing.T) {
 			if apierrors.IsNotFound(err) != test.deleted {
 				t.Errorf("deleted is %v, want %t", err, test.deleted)
 			}
-			if said := strings.Contains(strings.Join(*lines, "\n"), `"msg"="deleted ClusterRoleBinding" "ClusterRoleBinding"={"name"="drover:approve-node-client"}`); said != test.deleted {
+			if output := strings.Contains(strings.Join(*lines, "\n"), `"msg"="deleted ClusterRoleBinding" "ClusterRoleBinding"={"name"="drover:approve-node-client"}`); output != test.deleted {
 				t.Errorf("the log is %q", *lines)
 			}
 		})
@@ -133,7 +133,7 @@ func TestAccessErrorsNameTheObject(t *testing.T) {
 		{"create", "roles", boom, `ensuring Role "drover:kubeadm-join": boom`},
 		{"create", "rolebindings", boom, `ensuring RoleBinding "drover:kubeadm-join": boom`},
 		{"create", "clusterroles", boom, `ensuring ClusterRole "drover:kubeadm-join": boom`},
-		{"delete", "clusterrolebindings", boom, `deleting ClusterRoleBinding "drover:approve-node-client", by which a stolen token can become any Node: boom`},
+		{"delete", "clusterrolebindings", boom, `deleting ClusterRoleBinding "drover:approve-node-client", which allows a stolen token to register as any Node: boom`},
 		{"create", "clusterrolebindings", exists, ""},
 		{"create", "roles", exists, ""},
 		{"delete", "clusterrolebindings", apierrors.NewNotFound(schema.GroupResource{}, "x"), ""},

@@ -112,7 +112,7 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 		return nil, errors.New(bad.Message)
 	}
 	if err != nil {
-		c.Forget(cluster)
+		c.Remove(cluster)
 		return nil, err
 	}
 	version := string(found.UID) + "/" + found.ResourceVersion
@@ -135,8 +135,8 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 	return connection, nil
 }
 
-// Forget drops the connection to a Cluster that is gone.
-func (c *Connections) Forget(cluster types.NamespacedName) {
+// Remove drops the connection to a Cluster that is gone.
+func (c *Connections) Remove(cluster types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(cluster)

@@ -92,8 +92,8 @@ func TestConnectionIsKeptWhileItsSecretStays(t *testing.T) {
 	if _, err := first.Core.Nodes().Get(t.Context(), "n", metav1.GetOptions{}); err != nil {
 		t.Errorf("the earlier connection cannot be used any more: %v", err)
 	}
-	connections.Forget(cluster)
-	connections.Forget(cluster)
+	connections.Remove(cluster)
+	connections.Remove(cluster)
 	if get() == second {
 		t.Error("a connection that was dropped is used again")
 	}

@@ -46,6 +46,6 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 	}
 	if len(reached) > 0 {
-		t.Error("this process has asked a host that the API server named")
+		t.Error("this process has called a host that the API server named")
 	}
 }

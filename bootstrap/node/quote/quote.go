@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Shell returns s as one word of bash or sh, whatever characters it has. It cannot carry a zero byte, which no
+// Shell returns s as one word of bash or sh, whatever characters it has. It cannot contain a zero byte, which no
 // argument of a program can.
 func Shell(s string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, "\x00", ""), "'", `'\''`) + "'"
@@ -33,7 +33,7 @@ func Environment(name, value string) (string, error) {
 	return name + "='" + value + "'\n", nil
 }
 
-// TOML returns s as a basic string of TOML. It fails for what is not UTF-8, which TOML cannot carry.
+// TOML returns s as a basic string of TOML. It fails for what is not UTF-8, which TOML cannot contain.
 func TOML(s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", errors.New("is not UTF-8")
@@ -98,7 +98,7 @@ func IsText(s string) bool {
 	})
 }
 
-// Jinja returns s as text of a jinja template, in which it stands for itself. YAML may quote the result in any way,
+// Jinja returns s as text of a jinja template, in which it is literal. YAML may quote the result in any way,
 // because it holds no quotes that s has not; and no line ends behind a statement, where cloud-init's jinja drops it.
 func Jinja(s string) string {
 	var b strings.Builder

@@ -23,17 +23,17 @@ var accelerators = map[string]corev1.ResourceName{"NVIDIA": "nvidia.com/gpu", "A
 
 var errNoType = errors.New("the region does not have this instance type")
 
-// Size returns the capacity of an instance, from what EC2 publishes about its type and image.
-func (l *Lookup) Size(ctx context.Context, spec infrav1.AWSMachineSpec) (driver.Size, error) {
+// Capacity returns the capacity of an instance, from what EC2 publishes about its type and image.
+func (l *Lookup) Capacity(ctx context.Context, spec infrav1.AWSMachineSpec) (driver.Capacity, error) {
 	found, err := l.instanceType(ctx, spec.InstanceType)
 	if err != nil {
-		return driver.Size{}, err
+		return driver.Capacity{}, err
 	}
 	image, err := l.Image(ctx, spec)
 	if err != nil {
-		return driver.Size{}, err
+		return driver.Capacity{}, err
 	}
-	size := driver.Size{Capacity: capacity(found), Architecture: architecture(found, image), OperatingSystem: "linux"}
+	size := driver.Capacity{Capacity: capacity(found), Architecture: architecture(found, image), OperatingSystem: "linux"}
 	if root := rootSize(image, spec); root > 0 {
 		size.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(root)<<30, resource.BinarySI)
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // retag writes the UID of a Cluster that moved into the tags.
-func retag[C any](t *testing.T, world World[C]) {
-	tagger, ok := world.Driver.(driver.Tagger)
+func retag[C any](t *testing.T, env Environment[C]) {
+	tagger, ok := env.Driver.(driver.Tagger)
 	if !ok {
 		t.Skip("this cloud does not change tags")
 	}
@@ -25,54 +25,54 @@ func retag[C any](t *testing.T, world World[C]) {
 	if err := tagger.Tag(t.Context(), moved); !driver.IsNotFound(err) {
 		t.Errorf("tagging what does not exist: got %v, want a NotFoundError", err)
 	}
-	moved.ProviderID = create(t, world, id).ProviderID
+	moved.ProviderID = create(t, env, id).ProviderID
 	for range 2 {
 		if err := tagger.Tag(t.Context(), moved); err != nil {
 			t.Fatalf("tagging: %v", err)
 		}
 	}
-	wantOne(t, world, moved)
-	if found, err := all(t.Context(), world.Driver, id.Owner); err != nil || len(found) > 0 {
+	wantOne(t, env, moved)
+	if found, err := all(t.Context(), env.Driver, id.Owner); err != nil || len(found) > 0 {
 		t.Errorf("the owner before still has %d instances and %v", len(found), err)
 	}
-	if remainder, ok := world.Driver.(driver.Remainder); ok {
+	if remainder, ok := env.Driver.(driver.Remainder); ok {
 		for left, err := range remainder.Remains(t.Context(), id.Owner) {
 			t.Errorf("the owner before still has %s %q and %v", left.Kind, left.ID, err)
 		}
 	}
 	otherName, otherCluster := moved, moved
-	otherName.Name, otherCluster.Owner.Name = "somebody-else", "away"
-	for who, ask := range map[string]driver.Identity{"another name": otherName, "another cluster": otherCluster} {
-		if err := tagger.Tag(t.Context(), ask); !driver.IsNotOwned(err) {
+	otherName.Name, otherCluster.Owner.Name = "other-machine", "away"
+	for who, id := range map[string]driver.Identity{"another name": otherName, "another cluster": otherCluster} {
+		if err := tagger.Tag(t.Context(), id); !driver.IsNotOwned(err) {
 			t.Errorf("tagging under %s: got %v, want a NotOwnedError", who, err)
 		}
 	}
-	wantOne(t, world, moved)
+	wantOne(t, env, moved)
 }
 
 // restart restarts an instance, and one that does not exist or is not this machine's.
-func restart[C any](t *testing.T, world World[C]) {
-	restarter := restarterOf(t, world)
+func restart[C any](t *testing.T, env Environment[C]) {
+	restarter := restarterOf(t, env)
 	id := identity(1)
 	if err := restarter.Restart(t.Context(), id); !driver.IsNotFound(err) {
 		t.Errorf("restarting what does not exist: got %v, want a NotFoundError", err)
 	}
-	created := create(t, world, id)
-	wantRunning(t, world, id)
-	left := leftovers(world)
+	created := create(t, env, id)
+	wantRunning(t, env, id)
+	left := leftovers(env)
 	byProvider := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: created.ProviderID}
-	for by, ask := range map[string]driver.Identity{"UID": id, "provider ID alone": byProvider} {
-		wantRestarted(t, world, restarter, ask, by)
+	for by, id := range map[string]driver.Identity{"UID": id, "provider ID alone": byProvider} {
+		wantRestarted(t, env, restarter, id, by)
 	}
-	if world.Restarts != nil && world.Restarts() != 2 {
-		t.Errorf("restarted %d times, want 2", world.Restarts())
+	if env.Restarts != nil && env.Restarts() != 2 {
+		t.Errorf("restarted %d times, want 2", env.Restarts())
 	}
 	otherName, otherUID, otherCluster := id, id, id
-	otherName.Name = "somebody-else"
+	otherName.Name = "other-machine"
 	otherUID.UID, otherUID.ProviderID = uid(1, 9), created.ProviderID
 	otherCluster.Owner.Name, otherCluster.ProviderID = "away", created.ProviderID
-	for who, ask := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
-		if err := restarter.Restart(t.Context(), ask); !driver.IsNotOwned(err) {
+	for who, id := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
+		if err := restarter.Restart(t.Context(), id); !driver.IsNotOwned(err) {
 			t.Errorf("restarting under %s: got %v, want a NotOwnedError", who, err)
 		}
 	}
@@ -81,41 +81,41 @@ func restart[C any](t *testing.T, world World[C]) {
 	if err := restarter.Restart(ended, id); err == nil || driver.IsNotFound(err) {
 		t.Errorf("restarting after the context ended: got %v, want the context's error", err)
 	}
-	if world.Restarts != nil && world.Restarts() != 2 {
-		t.Errorf("restarted %d times after refusals, want 2", world.Restarts())
+	if env.Restarts != nil && env.Restarts() != 2 {
+		t.Errorf("restarted %d times after refusals, want 2", env.Restarts())
 	}
-	wantRunning(t, world, id)
-	if diff := same(created, wantOne(t, world, id)); diff != "" {
+	wantRunning(t, env, id)
+	if diff := same(created, wantOne(t, env, id)); diff != "" {
 		t.Errorf("the restart changed the instance (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(left, leftovers(world)); diff != "" {
+	if diff := cmp.Diff(left, leftovers(env)); diff != "" {
 		t.Errorf("the restart changed what exists (-before +after):\n%s", diff)
 	}
 }
 
-func restartStopped[C any](t *testing.T, world World[C]) {
-	restarter := restarterOf(t, world)
-	if world.Stop == nil {
+func restartStopped[C any](t *testing.T, env Environment[C]) {
+	restarter := restarterOf(t, env)
+	if env.Stop == nil {
 		t.Skip("instances of this cloud cannot be stopped")
 	}
 	id := identity(1)
-	id.ProviderID = create(t, world, id).ProviderID
-	wantRunning(t, world, id)
-	world.Stop()
+	id.ProviderID = create(t, env, id).ProviderID
+	wantRunning(t, env, id)
+	env.Stop()
 	if err := restarter.Restart(t.Context(), id); !driver.IsNotRunning(err) {
 		t.Errorf("restarting what is stopped: got %v, want a NotRunningError", err)
 	}
-	if found, err := world.Driver.Get(t.Context(), id); err != nil || found.State != driver.Stopped {
+	if found, err := env.Driver.Get(t.Context(), id); err != nil || found.State != driver.Stopped {
 		t.Errorf("the instance is %q and %v, want it to be %s still", found.State, err, driver.Stopped)
 	}
-	if world.Restarts != nil && world.Restarts() != 0 {
-		t.Errorf("restarted %d times, want never", world.Restarts())
+	if env.Restarts != nil && env.Restarts() != 0 {
+		t.Errorf("restarted %d times, want never", env.Restarts())
 	}
 }
 
-func restarterOf[C any](t *testing.T, world World[C]) driver.Restarter {
+func restarterOf[C any](t *testing.T, env Environment[C]) driver.Restarter {
 	t.Helper()
-	restarter, ok := world.Driver.(driver.Restarter)
+	restarter, ok := env.Driver.(driver.Restarter)
 	if !ok {
 		t.Skip("this cloud does not restart instances")
 	}
@@ -123,7 +123,7 @@ func restarterOf[C any](t *testing.T, world World[C]) driver.Restarter {
 }
 
 // wantRestarted restarts until the cloud accepts it: it may be busy with the restart before.
-func wantRestarted[C any](t *testing.T, world World[C], restarter driver.Restarter, id driver.Identity, by string) {
+func wantRestarted[C any](t *testing.T, env Environment[C], restarter driver.Restarter, id driver.Identity, by string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		err := restarter.Restart(t.Context(), id)
@@ -133,6 +133,6 @@ func wantRestarted[C any](t *testing.T, world World[C], restarter driver.Restart
 		if known(err) && !driver.IsNotRunning(err) || time.Now().After(deadline) {
 			t.Fatalf("restarting by %s: %v", by, err)
 		}
-		wantRunning(t, world, id)
+		wantRunning(t, env, id)
 	}
 }

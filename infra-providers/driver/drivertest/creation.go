@@ -14,9 +14,9 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-func createAndRead[C any](t *testing.T, world World[C]) {
+func createAndRead[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	created := create(t, world, id)
+	created := create(t, env, id)
 	if created.ProviderID == "" || created.ID == "" {
 		t.Fatalf("instance has no ProviderID or ID: %+v", created)
 	}
@@ -34,8 +34,8 @@ func createAndRead[C any](t *testing.T, world World[C]) {
 	if diff := cmp.Diff(want, created.Identity); diff != "" {
 		t.Errorf("identity from the tags (-want +got):\n%s", diff)
 	}
-	for at, ask := range map[string]driver.Identity{"UID": id, "UID and provider ID": want} {
-		got, err := world.Driver.Get(t.Context(), ask)
+	for at, id := range map[string]driver.Identity{"UID": id, "UID and provider ID": want} {
+		got, err := env.Driver.Get(t.Context(), id)
 		if err != nil {
 			t.Fatalf("reading by %s: %v", at, err)
 		}
@@ -43,164 +43,164 @@ func createAndRead[C any](t *testing.T, world World[C]) {
 			t.Errorf("reading by %s (-created +read):\n%s", at, diff)
 		}
 	}
-	if diff := same(created, wantOne(t, world, id)); diff != "" {
+	if diff := same(created, wantOne(t, env, id)); diff != "" {
 		t.Errorf("listing (-created +listed):\n%s", diff)
 	}
 }
 
-func createRepeatedly[C any](t *testing.T, world World[C]) {
+func createRepeatedly[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	first := create(t, world, id)
-	if world.Reconnect != nil {
-		world.Driver = world.Reconnect()
+	first := create(t, env, id)
+	if env.Reconnect != nil {
+		env.Driver = env.Reconnect()
 	}
 	for range 3 {
-		if diff := same(first, create(t, world, id)); diff != "" {
+		if diff := same(first, create(t, env, id)); diff != "" {
 			t.Errorf("another instance (-first +again):\n%s", diff)
 		}
 	}
-	wantOne(t, world, id)
+	wantOne(t, env, id)
 }
 
-func createConcurrently[C any](t *testing.T, world World[C]) {
+func createConcurrently[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
 	var callers sync.WaitGroup
 	for range 8 {
-		caller := world.Driver
-		if world.Reconnect != nil {
-			caller = world.Reconnect()
+		caller := env.Driver
+		if env.Reconnect != nil {
+			caller = env.Reconnect()
 		}
 		// A race may cost a caller an error, never an instance.
-		callers.Go(func() { _, _ = caller.Create(t.Context(), request(world, id)) })
+		callers.Go(func() { _, _ = caller.Create(t.Context(), request(env, id)) })
 	}
 	callers.Wait()
-	create(t, world, id)
-	wantOne(t, world, id)
+	create(t, env, id)
+	wantOne(t, env, id)
 }
 
-func createLost[C any](t *testing.T, world World[C]) {
-	if world.Lose == nil {
+func createLost[C any](t *testing.T, env Environment[C]) {
+	if env.Lose == nil {
 		t.Skip("this cloud does not lose answers")
 	}
 	id := identity(1)
-	world.Lose()
-	if _, err := world.Driver.Create(t.Context(), request(world, id)); driver.IsNotFound(err) || driver.IsInvalidConfiguration(err) {
+	env.Lose()
+	if _, err := env.Driver.Create(t.Context(), request(env, id)); driver.IsNotFound(err) || driver.IsInvalidConfiguration(err) {
 		t.Fatalf("a lost answer was taken for %v", err)
 	}
-	if world.Reconnect != nil {
-		world.Driver = world.Reconnect()
+	if env.Reconnect != nil {
+		env.Driver = env.Reconnect()
 	}
-	create(t, world, id)
-	wantOne(t, world, id)
+	create(t, env, id)
+	wantOne(t, env, id)
 }
 
-func createInvalid[C any](t *testing.T, world World[C]) {
+func createInvalid[C any](t *testing.T, env Environment[C]) {
 	invalid := map[string]C{}
-	maps.Copy(invalid, world.NoImage)
-	maps.Copy(invalid, world.Invalid)
+	maps.Copy(invalid, env.NoImage)
+	maps.Copy(invalid, env.Invalid)
 	for what, config := range invalid {
-		req := request(world, identity(1))
+		req := request(env, identity(1))
 		req.Config = config
-		if _, err := world.Driver.Create(t.Context(), req); !driver.IsInvalidConfiguration(err) {
+		if _, err := env.Driver.Create(t.Context(), req); !driver.IsInvalidConfiguration(err) {
 			t.Errorf("%s: got %v, want an InvalidConfigurationError", what, err)
 		}
 	}
-	if err := world.Driver.Delete(t.Context(), identity(1)); err != nil {
+	if err := env.Driver.Delete(t.Context(), identity(1)); err != nil {
 		t.Errorf("deleting what was never created: %v", err)
 	}
-	wantNothing(t, world)
+	wantNothing(t, env)
 }
 
-func createInterrupted[C any](t *testing.T, world World[C]) {
-	if world.Interrupt == nil {
+func createInterrupted[C any](t *testing.T, env Environment[C]) {
+	if env.Interrupt == nil {
 		t.Skip("nothing can be half created in this cloud")
 	}
 	id := identity(1)
-	world.Interrupt()
-	if _, err := world.Driver.Create(t.Context(), request(world, id)); err == nil {
+	env.Interrupt()
+	if _, err := env.Driver.Create(t.Context(), request(env, id)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
-	if len(world.Leftovers()) == 0 {
+	if len(env.Leftovers()) == 0 {
 		t.Fatal("the interruption left nothing behind, so this proves nothing")
 	}
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
-	wantGone(t, world, id)
-	wantNothing(t, world)
+	wantGone(t, env, id)
+	wantNothing(t, env)
 }
 
-func createResumed[C any](t *testing.T, world World[C]) {
-	if world.Interrupt == nil {
+func createResumed[C any](t *testing.T, env Environment[C]) {
+	if env.Interrupt == nil {
 		t.Skip("nothing can be half created in this cloud")
 	}
 	id := identity(1)
-	world.Interrupt()
-	if _, err := world.Driver.Create(t.Context(), request(world, id)); err == nil {
+	env.Interrupt()
+	if _, err := env.Driver.Create(t.Context(), request(env, id)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
-	created := create(t, world, id)
+	created := create(t, env, id)
 	id.ProviderID = created.ProviderID
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
-	wantGone(t, world, id)
-	wantNothing(t, world)
+	wantGone(t, env, id)
+	wantNothing(t, env)
 }
 
-// createOther asks for another configuration after the cloud refused the first for good, which is all that
+// createOther requests another configuration after the cloud refused the first for good, which is all that
 // an ordered fallback may rely on.
-func createOther[C any](t *testing.T, world World[C]) {
-	if world.Other == nil || world.Refuse[InsufficientCapacity] == nil && world.Refuse[QuotaExceeded] == nil {
+func createOther[C any](t *testing.T, env Environment[C]) {
+	if env.Other == nil || env.Refuse[InsufficientCapacity] == nil && env.Refuse[QuotaExceeded] == nil {
 		t.Skip("this cloud has no choice to offer")
 	}
 	for n, refusal := range []Refusal{InsufficientCapacity, QuotaExceeded} {
-		refuse, ok := world.Refuse[refusal]
+		refuse, ok := env.Refuse[refusal]
 		if !ok {
 			continue
 		}
 		id := identity(n)
 		refuse()
-		if _, err := world.Driver.Create(t.Context(), request(world, id)); !driver.IsInsufficientCapacity(err) && !driver.IsQuotaExceeded(err) {
+		if _, err := env.Driver.Create(t.Context(), request(env, id)); !driver.IsInsufficientCapacity(err) && !driver.IsQuotaExceeded(err) {
 			t.Fatalf("creating while %s: got %v", refusal, err)
 		}
-		other := world
-		other.Config = *world.Other
+		other := env
+		other.Config = *env.Other
 		created := create(t, other, id)
 		if diff := same(created, create(t, other, id)); diff != "" {
 			t.Errorf("another instance (-first +again):\n%s", diff)
 		}
-		if diff := same(created, wantOne(t, world, id)); diff != "" {
+		if diff := same(created, wantOne(t, env, id)); diff != "" {
 			t.Errorf("listing (-created +listed):\n%s", diff)
 		}
-		if err := world.Driver.Delete(t.Context(), id); err != nil {
+		if err := env.Driver.Delete(t.Context(), id); err != nil {
 			t.Fatalf("deleting: %v", err)
 		}
-		wantGone(t, world, id)
-		wantNothing(t, world)
+		wantGone(t, env, id)
+		wantNothing(t, env)
 	}
 }
 
 // adopt finds an instance after a restore that lost its UID, in the installation that it was created by and in no other.
-func adopt[C any](t *testing.T, world World[C]) {
+func adopt[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	created := create(t, world, id)
+	created := create(t, env, id)
 	lost := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: created.ProviderID}
 	elsewhere := lost
 	elsewhere.Owner.UID = uid(2, 7)
-	if _, err := world.Driver.Get(t.Context(), elsewhere); !driver.IsNotOwned(err) {
+	if _, err := env.Driver.Get(t.Context(), elsewhere); !driver.IsNotOwned(err) {
 		t.Errorf("reading by provider ID from another installation: got %v, want a NotOwnedError", err)
 	}
-	found, err := world.Driver.Get(t.Context(), lost)
+	found, err := env.Driver.Get(t.Context(), lost)
 	if err != nil {
 		t.Fatalf("reading by provider ID: %v", err)
 	}
 	if found.Identity.UID != id.UID {
 		t.Errorf("got UID %q from the tags, want %q", found.Identity.UID, id.UID)
 	}
-	if err := world.Driver.Delete(t.Context(), lost); err != nil {
+	if err := env.Driver.Delete(t.Context(), lost); err != nil {
 		t.Fatalf("deleting by provider ID: %v", err)
 	}
-	wantGone(t, world, lost)
-	wantNothing(t, world)
+	wantGone(t, env, lost)
+	wantNothing(t, env)
 }

@@ -6,7 +6,7 @@
 // docs/contracts/driver.md is one subtest.
 //
 // The suite uses the driver only. What else a rule needs of a cloud (lose an answer, refuse a call, count what is left)
-// is a function of its World; a rule whose function is nil is not tested, so the test of a driver with a simulated cloud
+// is a function of its Environment; a rule whose function is nil is not tested, so the test of a driver with a simulated cloud
 // should have them all.
 package drivertest
 
@@ -18,8 +18,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// World is a cloud with nothing in it and a driver connected to it.
-type World[C any] struct {
+// Environment is a cloud with nothing in it and a driver connected to it.
+type Environment[C any] struct {
 	Driver driver.Driver[C]
 	// Config is a configuration that the cloud accepts.
 	Config C
@@ -65,7 +65,7 @@ type World[C any] struct {
 // Refusal is a way in which a cloud may refuse any call.
 type Refusal string
 
-// The refusals that each driver has to tell apart.
+// The refusals that each driver has to distinguish.
 const (
 	Unauthorized Refusal = "unauthorized"
 	RateLimited  Refusal = "rate limited"
@@ -78,9 +78,9 @@ const (
 	InsufficientCapacity Refusal = "insufficient capacity"
 )
 
-// Run proves the contract. It calls open for a new World in each subtest.
-func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
-	rules := map[string]func(*testing.T, World[C]){
+// Run proves the contract. It calls open for a new Environment in each subtest.
+func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
+	rules := map[string]func(*testing.T, Environment[C]){
 		"creates an instance that reads back the same":            createAndRead[C],
 		"creates once however often it is called":                 createRepeatedly[C],
 		"creates once when callers race":                          createConcurrently[C],
@@ -130,13 +130,13 @@ func identity(n int) driver.Identity {
 	}
 }
 
-func request[C any](world World[C], id driver.Identity) driver.Request[C] {
-	return driver.Request[C]{Identity: id, Config: world.Config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func request[C any](env Environment[C], id driver.Identity) driver.Request[C] {
+	return driver.Request[C]{Identity: id, Config: env.Config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
-func create[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
+func create[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
-	created, err := world.Driver.Create(t.Context(), request(world, id))
+	created, err := env.Driver.Create(t.Context(), request(env, id))
 	if err != nil {
 		t.Fatalf("creating %s: %v", id.Name, err)
 	}

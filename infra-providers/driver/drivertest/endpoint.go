@@ -21,7 +21,7 @@ func RefusesEndpoint[M driver.Machine, C any](t *testing.T, cloud driver.Cloud[M
 	if err != nil {
 		t.Fatal(err)
 	}
-	var heard atomic.Int64
+	var connections atomic.Int64
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -30,7 +30,7 @@ func RefusesEndpoint[M driver.Machine, C any](t *testing.T, cloud driver.Cloud[M
 			if err != nil {
 				return
 			}
-			heard.Add(1)
+			connections.Add(1)
 			_ = connection.Close()
 		}
 	}()
@@ -50,7 +50,7 @@ func RefusesEndpoint[M driver.Machine, C any](t *testing.T, cloud driver.Cloud[M
 		t.Fatal(err)
 	}
 	<-ended
-	if heard.Load() > 0 {
-		t.Errorf("the endpoint was connected to %d times", heard.Load())
+	if connections.Load() > 0 {
+		t.Errorf("the endpoint was connected to %d times", connections.Load())
 	}
 }

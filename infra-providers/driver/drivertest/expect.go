@@ -25,9 +25,9 @@ func uid(kind, n int) types.UID {
 func name(n int) string { return fmt.Sprintf("worker-%d", n) }
 
 // wantOne fails unless the cloud has exactly one instance for the owner.
-func wantOne[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
+func wantOne[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
-	found, err := all(t.Context(), world.Driver, id.Owner)
+	found, err := all(t.Context(), env.Driver, id.Owner)
 	if err != nil {
 		t.Fatalf("listing: %v", err)
 	}
@@ -39,15 +39,15 @@ func wantOne[C any](t *testing.T, world World[C], id driver.Identity) driver.Ins
 
 // proceed takes the step that is due, as the generic reconciler does: Delete for what is being deleted, Provision for all
 // else.
-func proceed[C any](t *testing.T, world World[C], id driver.Identity, found driver.Instance) error {
+func proceed[C any](t *testing.T, env Environment[C], id driver.Identity, found driver.Instance) error {
 	t.Helper()
 	switch {
 	case !found.StepDue:
 		return nil
 	case found.State == driver.Stopping:
-		return world.Driver.Delete(t.Context(), id)
+		return env.Driver.Delete(t.Context(), id)
 	}
-	provisioner, able := world.Driver.(driver.Provisioner)
+	provisioner, able := env.Driver.(driver.Provisioner)
 	if !able {
 		t.Fatalf("a step of %+v is due and the driver is no Provisioner", found)
 	}
@@ -56,15 +56,15 @@ func proceed[C any](t *testing.T, world World[C], id driver.Identity, found driv
 }
 
 // wantRunning waits until the instance runs and no step is due.
-func wantRunning[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
+func wantRunning[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		found, err := world.Driver.Get(t.Context(), id)
+		found, err := env.Driver.Get(t.Context(), id)
 		if err == nil && found.State == driver.Running && !found.StepDue {
 			return found
 		}
 		if err == nil {
-			err = proceed(t, world, id, found)
+			err = proceed(t, env, id, found)
 		}
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("the instance is %q and %v, want it to be %s", found.State, err, driver.Running)
@@ -73,21 +73,21 @@ func wantRunning[C any](t *testing.T, world World[C], id driver.Identity) driver
 	}
 }
 
-func wantNothing[C any](t *testing.T, world World[C]) {
+func wantNothing[C any](t *testing.T, env Environment[C]) {
 	t.Helper()
-	if world.Leftovers == nil {
+	if env.Leftovers == nil {
 		return
 	}
-	if left := world.Leftovers(); len(left) > 0 {
+	if left := env.Leftovers(); len(left) > 0 {
 		t.Errorf("the cloud still has %q", left)
 	}
 }
 
 // wantGone waits until a read proves that the instance does not exist any more.
-func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
+func wantGone[C any](t *testing.T, env Environment[C], id driver.Identity) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		instance, err := world.Driver.Get(t.Context(), id)
+		instance, err := env.Driver.Get(t.Context(), id)
 		if driver.IsNotFound(err) || err == nil && instance.State == driver.Terminated {
 			return
 		}
@@ -95,7 +95,7 @@ func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
 			t.Fatalf("reading a deleted instance: %v", err)
 		}
 		if instance.State != driver.Stopping || instance.StepDue { // a cloud may lose a deletion, which is repeated then
-			if err := world.Driver.Delete(t.Context(), id); err != nil {
+			if err := env.Driver.Delete(t.Context(), id); err != nil {
 				t.Fatalf("deleting what is %s again: %v", instance.State, err)
 			}
 		}
@@ -106,11 +106,11 @@ func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
 	}
 }
 
-func leftovers[C any](world World[C]) []string {
-	if world.Leftovers == nil {
+func leftovers[C any](env Environment[C]) []string {
+	if env.Leftovers == nil {
 		return nil
 	}
-	return slices.Sorted(slices.Values(world.Leftovers()))
+	return slices.Sorted(slices.Values(env.Leftovers()))
 }
 
 // same compares two readings of one instance, the earlier first. Its state and what follows from that may change, and a

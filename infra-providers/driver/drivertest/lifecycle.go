@@ -10,106 +10,106 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-func missing[C any](t *testing.T, world World[C]) {
-	created := create(t, world, identity(1))
+func missing[C any](t *testing.T, env Environment[C]) {
+	created := create(t, env, identity(1))
 	never := identity(2)
-	if _, err := world.Driver.Get(t.Context(), never); !driver.IsNotFound(err) {
+	if _, err := env.Driver.Get(t.Context(), never); !driver.IsNotFound(err) {
 		t.Errorf("reading by UID: got %v, want a NotFoundError", err)
 	}
 	id := identity(1)
 	id.ProviderID = created.ProviderID
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
-	wantGone(t, world, id)
-	if err := world.Driver.Delete(t.Context(), never); err != nil {
+	wantGone(t, env, id)
+	if err := env.Driver.Delete(t.Context(), never); err != nil {
 		t.Errorf("deleting what was never created: %v", err)
 	}
 }
 
-func foreign[C any](t *testing.T, world World[C]) {
+func foreign[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	created := create(t, world, id)
+	created := create(t, env, id)
 	otherName, otherUID, otherCluster := id, id, id
-	otherName.Name = "somebody-else"
+	otherName.Name = "other-machine"
 	otherUID.UID, otherUID.ProviderID = uid(1, 9), created.ProviderID
 	otherCluster.Owner.Name, otherCluster.ProviderID = "away", created.ProviderID
-	for who, ask := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
-		if _, err := world.Driver.Get(t.Context(), ask); !driver.IsNotOwned(err) {
+	for who, id := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
+		if _, err := env.Driver.Get(t.Context(), id); !driver.IsNotOwned(err) {
 			t.Errorf("reading under %s: got %v, want a NotOwnedError", who, err)
 		}
-		if err := world.Driver.Delete(t.Context(), ask); !driver.IsNotOwned(err) {
+		if err := env.Driver.Delete(t.Context(), id); !driver.IsNotOwned(err) {
 			t.Errorf("deleting under %s: got %v, want a NotOwnedError", who, err)
 		}
 	}
-	if _, err := world.Driver.Create(t.Context(), request(world, otherName)); !driver.IsNotOwned(err) {
+	if _, err := env.Driver.Create(t.Context(), request(env, otherName)); !driver.IsNotOwned(err) {
 		t.Errorf("creating under another name: got %v, want a NotOwnedError", err)
 	}
-	if diff := same(created, wantOne(t, world, id)); diff != "" {
+	if diff := same(created, wantOne(t, env, id)); diff != "" {
 		t.Errorf("the instance was touched (-before +after):\n%s", diff)
 	}
 }
 
-func deleteTwice[C any](t *testing.T, world World[C]) {
+func deleteTwice[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	id.ProviderID = create(t, world, id).ProviderID
+	id.ProviderID = create(t, env, id).ProviderID
 	for range 3 {
-		if err := world.Driver.Delete(t.Context(), id); err != nil {
+		if err := env.Driver.Delete(t.Context(), id); err != nil {
 			t.Fatalf("deleting: %v", err)
 		}
 	}
-	wantGone(t, world, id)
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	wantGone(t, env, id)
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Errorf("deleting what is gone: %v", err)
 	}
-	wantNothing(t, world)
+	wantNothing(t, env)
 }
 
-func deleteLost[C any](t *testing.T, world World[C]) {
-	if world.Lose == nil {
+func deleteLost[C any](t *testing.T, env Environment[C]) {
+	if env.Lose == nil {
 		t.Skip("this cloud does not lose answers")
 	}
 	id := identity(1)
-	id.ProviderID = create(t, world, id).ProviderID
-	world.Lose()
-	_ = world.Driver.Delete(t.Context(), id)
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	id.ProviderID = create(t, env, id).ProviderID
+	env.Lose()
+	_ = env.Driver.Delete(t.Context(), id)
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting again: %v", err)
 	}
-	wantGone(t, world, id)
-	wantNothing(t, world)
+	wantGone(t, env, id)
+	wantNothing(t, env)
 }
 
 // deleteSparing: the deletion of a lost Node, whose volumes were never detached, must not delete their data.
-func deleteSparing[C any](t *testing.T, world World[C]) {
-	if world.Attach == nil {
+func deleteSparing[C any](t *testing.T, env Environment[C]) {
+	if env.Attach == nil {
 		t.Skip("others cannot attach disks in this cloud")
 	}
 	id := identity(1)
-	id.ProviderID = create(t, world, id).ProviderID
-	there := world.Attach(wantRunning(t, world, id))
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	id.ProviderID = create(t, env, id).ProviderID
+	there := env.Attach(wantRunning(t, env, id))
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
-	wantGone(t, world, id)
+	wantGone(t, env, id)
 	if !there() {
 		t.Error("the disk of another owner was deleted")
 	}
-	wantNothing(t, world)
+	wantNothing(t, env)
 }
 
 // many is enough for several pages of any driver with a small page size in tests.
 const many = 60
 
-func list[C any](t *testing.T, world World[C]) {
+func list[C any](t *testing.T, env Environment[C]) {
 	other := identity(many)
 	other.Owner = driver.Owner{UID: uid(2, 1), Namespace: "team", Name: "away"}
 	want := map[string]bool{}
 	for n := range many {
-		want[create(t, world, identity(n)).ProviderID] = true
+		want[create(t, env, identity(n)).ProviderID] = true
 	}
-	foreign := create(t, world, other)
-	found, err := all(t.Context(), world.Driver, identity(0).Owner)
+	foreign := create(t, env, other)
+	found, err := all(t.Context(), env.Driver, identity(0).Owner)
 	if err != nil {
 		t.Fatalf("listing: %v", err)
 	}
@@ -122,7 +122,7 @@ func list[C any](t *testing.T, world World[C]) {
 	if len(want) > 0 {
 		t.Errorf("%d instances are missing from the list", len(want))
 	}
-	everything, err := all(t.Context(), world.Driver, driver.Owner{})
+	everything, err := all(t.Context(), env.Driver, driver.Owner{})
 	if err != nil {
 		t.Fatalf("listing everything: %v", err)
 	}
@@ -131,30 +131,30 @@ func list[C any](t *testing.T, world World[C]) {
 	}
 }
 
-func listBreak[C any](t *testing.T, world World[C]) {
+func listBreak[C any](t *testing.T, env Environment[C]) {
 	for n := range 5 {
-		create(t, world, identity(n))
+		create(t, env, identity(n))
 	}
-	for _, err := range world.Driver.List(t.Context(), identity(0).Owner) {
+	for _, err := range env.Driver.List(t.Context(), identity(0).Owner) {
 		if err != nil {
 			t.Fatalf("listing: %v", err)
 		}
 		break
 	}
-	found, err := all(t.Context(), world.Driver, identity(0).Owner)
+	found, err := all(t.Context(), env.Driver, identity(0).Owner)
 	if err != nil || len(found) != 5 {
 		t.Errorf("got %d instances and %v, want 5", len(found), err)
 	}
 }
 
-func hidden[C any](t *testing.T, world World[C]) {
-	if world.Hide == nil {
+func hidden[C any](t *testing.T, env Environment[C]) {
+	if env.Hide == nil {
 		t.Skip("lists of this cloud are never behind")
 	}
-	world.Hide()
+	env.Hide()
 	id := identity(1)
-	created := create(t, world, id)
-	found, err := all(t.Context(), world.Driver, id.Owner)
+	created := create(t, env, id)
+	found, err := all(t.Context(), env.Driver, id.Owner)
 	if err != nil {
 		t.Fatalf("listing: %v", err)
 	}
@@ -162,28 +162,28 @@ func hidden[C any](t *testing.T, world World[C]) {
 		t.Fatal("the instance was not hidden, so this proves nothing")
 	}
 	id.ProviderID = created.ProviderID
-	if _, err := world.Driver.Get(t.Context(), id); err != nil {
+	if _, err := env.Driver.Get(t.Context(), id); err != nil {
 		t.Errorf("reading: %v", err)
 	}
-	create(t, world, identity(1))
-	if err := world.Driver.Delete(t.Context(), identity(1)); err != nil {
+	create(t, env, identity(1))
+	if err := env.Driver.Delete(t.Context(), identity(1)); err != nil {
 		t.Errorf("deleting: %v", err)
 	}
-	wantGone(t, world, id)
-	wantNothing(t, world)
+	wantGone(t, env, id)
+	wantNothing(t, env)
 }
 
-func cancelled[C any](t *testing.T, world World[C]) {
+func cancelled[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	id.ProviderID = create(t, world, id).ProviderID
+	id.ProviderID = create(t, env, id).ProviderID
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for verb, call := range verbs(ended, world, id) {
+	for verb, call := range verbs(ended, env, id) {
 		if err := call(); err == nil || driver.IsNotFound(err) {
 			t.Errorf("%s: got %v, want the context's error", verb, err)
 		}
 	}
-	wantOne(t, world, id)
+	wantOne(t, env, id)
 }
 
 // refusalKinds are the kinds of error of what may happen to any call.
@@ -193,51 +193,51 @@ var refusalKinds = map[Refusal]func(error) bool{
 	ServerError:  func(err error) bool { return err != nil && !known(err) },
 }
 
-func refusals[C any](t *testing.T, world World[C]) {
+func refusals[C any](t *testing.T, env Environment[C]) {
 	id := identity(1)
-	id.ProviderID = create(t, world, id).ProviderID
+	id.ProviderID = create(t, env, id).ProviderID
 	for refusal, is := range refusalKinds {
-		refuse, ok := world.Refuse[refusal]
+		refuse, ok := env.Refuse[refusal]
 		if !ok {
 			continue
 		}
-		for verb := range verbs(t.Context(), world, id) {
+		for verb := range verbs(t.Context(), env, id) {
 			refuse()
-			if err := verbs(t.Context(), world, id)[verb](); !is(err) {
+			if err := verbs(t.Context(), env, id)[verb](); !is(err) {
 				t.Errorf("%s while %s: got %v", verb, refusal, err)
 			}
 		}
 	}
-	wantOne(t, world, id)
+	wantOne(t, env, id)
 }
 
-func shortages[C any](t *testing.T, world World[C]) {
+func shortages[C any](t *testing.T, env Environment[C]) {
 	for refusal, is := range map[Refusal]func(error) bool{
 		QuotaExceeded:        driver.IsQuotaExceeded,
 		InsufficientCapacity: driver.IsInsufficientCapacity,
 	} {
-		refuse, ok := world.Refuse[refusal]
+		refuse, ok := env.Refuse[refusal]
 		if !ok {
 			continue
 		}
 		refuse()
-		if _, err := world.Driver.Create(t.Context(), request(world, identity(2))); !is(err) {
+		if _, err := env.Driver.Create(t.Context(), request(env, identity(2))); !is(err) {
 			t.Errorf("creating while %s: got %v", refusal, err)
 		}
-		if err := world.Driver.Delete(t.Context(), identity(2)); err != nil {
+		if err := env.Driver.Delete(t.Context(), identity(2)); err != nil {
 			t.Errorf("deleting after %s: %v", refusal, err)
 		}
 	}
-	wantNothing(t, world)
+	wantNothing(t, env)
 }
 
 // verbs are the calls of a driver, on an instance that exists except for the creation.
-func verbs[C any](ctx context.Context, world World[C], id driver.Identity) map[string]func() error {
+func verbs[C any](ctx context.Context, env Environment[C], id driver.Identity) map[string]func() error {
 	return map[string]func() error{
-		"create": func() error { _, err := world.Driver.Create(ctx, request(world, identity(2))); return err },
-		"get":    func() error { _, err := world.Driver.Get(ctx, id); return err },
-		"delete": func() error { return world.Driver.Delete(ctx, id) },
-		"list":   func() error { _, err := all(ctx, world.Driver, id.Owner); return err },
+		"create": func() error { _, err := env.Driver.Create(ctx, request(env, identity(2))); return err },
+		"get":    func() error { _, err := env.Driver.Get(ctx, id); return err },
+		"delete": func() error { return env.Driver.Delete(ctx, id) },
+		"list":   func() error { _, err := all(ctx, env.Driver, id.Owner); return err },
 	}
 }
 

@@ -31,107 +31,107 @@ var otherMachines = map[string]driver.Identity{
 }
 
 // otherMachineRules returns the rules about the instances of other machines in the account.
-func otherMachineRules[C any]() map[string]func(*testing.T, World[C]) {
-	rules := map[string]func(*testing.T, World[C]){}
+func otherMachineRules[C any]() map[string]func(*testing.T, Environment[C]) {
+	rules := map[string]func(*testing.T, Environment[C]){}
 	for where, other := range otherMachines {
-		rules["touches nothing of a machine "+where] = func(t *testing.T, world World[C]) { testOtherInstance(t, world, other) }
-		rules["touches nothing that is half created for a machine "+where] = func(t *testing.T, world World[C]) { testOtherHalfCreated(t, world, other) }
+		rules["touches nothing of a machine "+where] = func(t *testing.T, env Environment[C]) { testOtherInstance(t, env, other) }
+		rules["touches nothing that is half created for a machine "+where] = func(t *testing.T, env Environment[C]) { testOtherHalfCreated(t, env, other) }
 	}
 	return rules
 }
 
 // testOtherInstance takes a machine through its lifecycle beside the instance of another machine, and calls every method
 // for that instance with every identity that is not its own.
-func testOtherInstance[C any](t *testing.T, world World[C], other driver.Identity) {
-	created := create(t, world, other)
+func testOtherInstance[C any](t *testing.T, env Environment[C], other driver.Identity) {
+	created := create(t, env, other)
 	other.ProviderID = created.ProviderID
-	wantRunning(t, world, other)
-	before := everything(t, world)
-	runLifecycle(t, world, before)
-	for name, ask := range forgedIdentities(other) {
-		wantRefused(t, world, name, ask)
+	wantRunning(t, env, other)
+	before := everything(t, env)
+	runLifecycle(t, env, before)
+	for name, id := range forgedIdentities(other) {
+		wantRefused(t, env, name, id)
 	}
-	wantUnchanged(t, world, before, "forged requests")
-	if diff := same(created, wantRunning(t, world, other)); diff != "" {
+	wantUnchanged(t, env, before, "forged requests")
+	if diff := same(created, wantRunning(t, env, other)); diff != "" {
 		t.Errorf("the other's instance was touched (-before +after):\n%s", diff)
 	}
-	if err := world.Driver.Delete(t.Context(), other); err != nil {
+	if err := env.Driver.Delete(t.Context(), other); err != nil {
 		t.Fatalf("deleting the other's instance: %v", err)
 	}
-	wantGone(t, world, other)
-	wantNothing(t, world)
+	wantGone(t, env, other)
+	wantNothing(t, env)
 }
 
 // testOtherHalfCreated has disks, ports, addresses and volumes of the other in the account, and no instance.
-func testOtherHalfCreated[C any](t *testing.T, world World[C], other driver.Identity) {
-	if world.Interrupt == nil {
+func testOtherHalfCreated[C any](t *testing.T, env Environment[C], other driver.Identity) {
+	if env.Interrupt == nil {
 		t.Skip("nothing can be half created in this cloud")
 	}
-	world.Interrupt()
-	if _, err := world.Driver.Create(t.Context(), request(world, other)); err == nil {
+	env.Interrupt()
+	if _, err := env.Driver.Create(t.Context(), request(env, other)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
-	before := everything(t, world)
+	before := everything(t, env)
 	if len(before.Things) == 0 {
 		t.Fatal("the interruption left nothing behind, so this proves nothing")
 	}
-	for name, ask := range forgedIdentities(other) {
-		if ask.UID != other.UID {
+	for name, id := range forgedIdentities(other) {
+		if id.UID != other.UID {
 			continue // it would name an instance, and there is none
 		}
-		for verb, err := range callsWith(t, world, ask) { // refused, or nothing is there under this name
+		for verb, err := range callsWith(t, env, id) { // refused, or nothing is there under this name
 			if err == nil && verb != "deleting" {
 				t.Errorf("%s by %s: want an error", verb, name)
 			}
 		}
 	}
-	wantUnchanged(t, world, before, "forged requests")
-	runLifecycle(t, world, before)
-	if err := world.Driver.Delete(t.Context(), other); err != nil {
+	wantUnchanged(t, env, before, "forged requests")
+	runLifecycle(t, env, before)
+	if err := env.Driver.Delete(t.Context(), other); err != nil {
 		t.Fatalf("deleting what is half created: %v", err)
 	}
-	wantGone(t, world, other)
-	wantNothing(t, world)
+	wantGone(t, env, other)
+	wantNothing(t, env)
 }
 
 // runLifecycle takes identity(1) through its lifecycle and fails unless everything is as before at its end. Where its name
 // is taken, it waits for that until it is deleted.
-func runLifecycle[C any](t *testing.T, world World[C], before contents) {
+func runLifecycle[C any](t *testing.T, env Environment[C], before contents) {
 	t.Helper()
 	id := identity(1)
-	if _, err := world.Driver.Get(t.Context(), id); !driver.IsNotFound(err) {
+	if _, err := env.Driver.Get(t.Context(), id); !driver.IsNotFound(err) {
 		t.Fatalf("reading what was never created: got %v, want a NotFoundError", err)
 	}
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting what was never created: %v", err)
 	}
-	wantUnchanged(t, world, before, "deleting what was never created")
-	if created, err := createAndWait(t, world, id); err == nil {
+	wantUnchanged(t, env, before, "deleting what was never created")
+	if created, err := createAndWait(t, env, id); err == nil {
 		id.ProviderID = created.ProviderID
-		if diff := same(created, wantOne(t, world, id)); diff != "" {
+		if diff := same(created, wantOne(t, env, id)); diff != "" {
 			t.Errorf("listing (-created +listed):\n%s", diff)
 		}
-	} else if !world.UniqueNames || driver.IsInvalidConfiguration(err) || driver.IsNotFound(err) {
+	} else if !env.UniqueNames || driver.IsInvalidConfiguration(err) || driver.IsNotFound(err) {
 		t.Fatalf("creating a machine of the same name: %v", err)
 	}
-	wantKept(t, before, everything(t, world))
-	if err := world.Driver.Delete(t.Context(), id); err != nil {
+	wantKept(t, before, everything(t, env))
+	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
-	wantGone(t, world, id)
-	wantUnchanged(t, world, before, "the life of a machine of the same name")
+	wantGone(t, env, id)
+	wantUnchanged(t, env, before, "the life of a machine of the same name")
 }
 
 // createAndWait creates an instance and reads it until it runs, or the cloud refuses after all.
-func createAndWait[C any](t *testing.T, world World[C], id driver.Identity) (found driver.Instance, err error) {
+func createAndWait[C any](t *testing.T, env Environment[C], id driver.Identity) (found driver.Instance, err error) {
 	t.Helper()
-	found, err = world.Driver.Create(t.Context(), request(world, id))
+	found, err = env.Driver.Create(t.Context(), request(env, id))
 	for deadline := time.Now().Add(patience); err == nil && found.State != driver.Running; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the instance is still %s", found.State)
 		}
-		if err = proceed(t, world, id, found); err == nil {
-			found, err = world.Driver.Get(t.Context(), id)
+		if err = proceed(t, env, id, found); err == nil {
+			found, err = env.Driver.Get(t.Context(), id)
 		}
 	}
 	return found, err
@@ -145,10 +145,10 @@ func forgedIdentities(other driver.Identity) map[string]driver.Identity {
 	lost.UID, lost.ProviderID = "", other.ProviderID
 	nameless.Name = ""
 	ownerless.Owner = driver.Owner{}
-	stolen := mine
-	stolen.ProviderID = other.ProviderID
+	otherAccount := mine
+	otherAccount.ProviderID = other.ProviderID
 	forged := map[string]driver.Identity{
-		"its provider ID":                       stolen,
+		"its provider ID":                       otherAccount,
 		"its provider ID and no UID":            lost,
 		"its provider ID alone":                 {ProviderID: other.ProviderID},
 		"its UID and provider ID without names": {UID: other.UID, ProviderID: other.ProviderID},
@@ -167,9 +167,9 @@ func forgedIdentities(other driver.Identity) map[string]driver.Identity {
 }
 
 // wantRefused fails unless every method refuses an instance with an identity that is not its own.
-func wantRefused[C any](t *testing.T, world World[C], name string, ask driver.Identity) {
+func wantRefused[C any](t *testing.T, env Environment[C], name string, id driver.Identity) {
 	t.Helper()
-	for verb, err := range callsWith(t, world, ask) {
+	for verb, err := range callsWith(t, env, id) {
 		if !driver.IsNotOwned(err) {
 			t.Errorf("%s by %s: got %v, want a NotOwnedError", verb, name, err)
 		}
@@ -177,28 +177,28 @@ func wantRefused[C any](t *testing.T, world World[C], name string, ask driver.Id
 }
 
 // callsWith are the errors of every method that is about one instance.
-func callsWith[C any](t *testing.T, world World[C], ask driver.Identity) map[string]error {
+func callsWith[C any](t *testing.T, env Environment[C], id driver.Identity) map[string]error {
 	t.Helper()
-	answers := map[string]error{"deleting": world.Driver.Delete(t.Context(), ask)}
-	_, answers["reading"] = world.Driver.Get(t.Context(), ask)
-	if tagger, ok := world.Driver.(driver.Tagger); ok {
-		answers["tagging"] = tagger.Tag(t.Context(), ask)
+	answers := map[string]error{"deleting": env.Driver.Delete(t.Context(), id)}
+	_, answers["reading"] = env.Driver.Get(t.Context(), id)
+	if tagger, ok := env.Driver.(driver.Tagger); ok {
+		answers["tagging"] = tagger.Tag(t.Context(), id)
 	}
-	if provisioner, ok := world.Driver.(driver.Provisioner); ok {
-		_, answers["provisioning"] = provisioner.Provision(t.Context(), ask)
+	if provisioner, ok := env.Driver.(driver.Provisioner); ok {
+		_, answers["provisioning"] = provisioner.Provision(t.Context(), id)
 	}
-	if restarter, ok := world.Driver.(driver.Restarter); ok {
-		answers["restarting"] = restarter.Restart(t.Context(), ask)
+	if restarter, ok := env.Driver.(driver.Restarter); ok {
+		answers["restarting"] = restarter.Restart(t.Context(), id)
 	}
-	if ask.UID != "" && ask.ProviderID == "" && ask.Name != "" && ask.Owner.Name != "" {
-		_, answers["creating"] = world.Driver.Create(t.Context(), request(world, ask))
+	if id.UID != "" && id.ProviderID == "" && id.Name != "" && id.Owner.Name != "" {
+		_, answers["creating"] = env.Driver.Create(t.Context(), request(env, id))
 	}
 	return answers
 }
 
 // untagged removes tags from an instance and everything beside it: all of them, and each that identifies the owner.
-func untagged[C any](t *testing.T, world World[C]) {
-	if world.Untag == nil {
+func untagged[C any](t *testing.T, env Environment[C]) {
+	if env.Untag == nil {
 		t.Skip("tags cannot be changed in this cloud")
 	}
 	off := map[string][]string{"all": slices.Sorted(maps.Keys(driver.Identity{}.Tags()))}
@@ -207,22 +207,22 @@ func untagged[C any](t *testing.T, world World[C]) {
 	}
 	for n, what := range slices.Sorted(maps.Keys(off)) {
 		id := identity(n)
-		id.ProviderID = create(t, world, id).ProviderID
-		there := world.Untag(wantRunning(t, world, id), off[what]...)
-		if world.Reconnect != nil { // the process that created it may have a record of it
-			world.Driver = world.Reconnect()
+		id.ProviderID = create(t, env, id).ProviderID
+		there := env.Untag(wantRunning(t, env, id), off[what]...)
+		if env.Reconnect != nil { // the process that created it may have a record of it
+			env.Driver = env.Reconnect()
 		}
-		for verb, err := range callsWith(t, world, id) {
+		for verb, err := range callsWith(t, env, id) {
 			if !driver.IsNotOwned(err) || !driver.IsUntagged(err) {
 				t.Errorf("%s what lacks tags (%s): got %v, want a NotOwnedError that reports so", verb, what, err)
 			}
 		}
 		byUID := id
 		byUID.ProviderID = ""
-		if err := world.Driver.Delete(t.Context(), byUID); err != nil && !driver.IsNotOwned(err) {
+		if err := env.Driver.Delete(t.Context(), byUID); err != nil && !driver.IsNotOwned(err) {
 			t.Errorf("deleting by UID what lacks tags (%s): %v", what, err)
 		}
-		wantNotListed(t, world, id, what)
+		wantNotListed(t, env, id, what)
 		if !there() {
 			t.Errorf("what lacks tags (%s) was touched", what)
 		}
@@ -230,10 +230,10 @@ func untagged[C any](t *testing.T, world World[C]) {
 }
 
 // wantNotListed fails if a list shows an instance that lacks tags as one of an owner.
-func wantNotListed[C any](t *testing.T, world World[C], id driver.Identity, what string) {
+func wantNotListed[C any](t *testing.T, env Environment[C], id driver.Identity, what string) {
 	t.Helper()
 	for _, owner := range []driver.Owner{id.Owner, {}} {
-		found, err := all(t.Context(), world.Driver, owner)
+		found, err := all(t.Context(), env.Driver, owner)
 		if err != nil {
 			t.Fatalf("listing: %v", err)
 		}
@@ -246,8 +246,8 @@ func wantNotListed[C any](t *testing.T, world World[C], id driver.Identity, what
 }
 
 // accountID: the account of a machine is the same for every process, and is read from the cloud.
-func accountID[C any](t *testing.T, world World[C]) {
-	ask := func(from driver.Driver[C]) (string, error) {
+func accountID[C any](t *testing.T, env Environment[C]) {
+	id := func(from driver.Driver[C]) (string, error) {
 		t.Helper()
 		identifier, ok := from.(driver.AccountIdentifier)
 		if !ok {
@@ -255,28 +255,28 @@ func accountID[C any](t *testing.T, world World[C]) {
 		}
 		return identifier.AccountID(t.Context())
 	}
-	want, err := ask(world.Driver)
+	want, err := id(env.Driver)
 	if err != nil || want == "" {
 		t.Fatalf("got account %q and %v", want, err)
 	}
-	create(t, world, identity(1))
-	if world.Reconnect != nil {
-		world.Driver = world.Reconnect()
+	create(t, env, identity(1))
+	if env.Reconnect != nil {
+		env.Driver = env.Reconnect()
 	}
-	if refuse, ok := world.Refuse[Unauthorized]; ok {
+	if refuse, ok := env.Refuse[Unauthorized]; ok {
 		refuse()
-		if got, err := ask(world.Driver); !driver.IsUnauthorized(err) && got != want {
+		if got, err := id(env.Driver); !driver.IsUnauthorized(err) && got != want {
 			t.Errorf("while the credentials are refused: got account %q and %v, want an UnauthorizedError", got, err)
 		}
-		_, _ = world.Driver.Get(t.Context(), identity(1)) // is refused where the account is known without a call
+		_, _ = env.Driver.Get(t.Context(), identity(1)) // is refused where the account is known without a call
 	}
 	for range 2 {
-		if got, err := ask(world.Driver); err != nil || got != want {
+		if got, err := id(env.Driver); err != nil || got != want {
 			t.Errorf("asking again: got account %q and %v, want %q", got, err, want)
 		}
 	}
-	wantOne(t, world, identity(1))
-	if found, err := all(t.Context(), world.Driver, driver.Owner{}); err != nil || len(found) != 1 {
+	wantOne(t, env, identity(1))
+	if found, err := all(t.Context(), env.Driver, driver.Owner{}); err != nil || len(found) != 1 {
 		t.Errorf("the list of everything has %d instances and %v, want 1", len(found), err)
 	}
 }
@@ -286,23 +286,23 @@ type contents struct {
 	// Instances and Remains are by provider ID, and by kind and ID.
 	Instances map[string]driver.Instance
 	Remains   map[string]driver.Remain
-	// Things are what exists by World.Leftovers.
+	// Things are what exists by Environment.Leftovers.
 	Things []string
 }
 
-func everything[C any](t *testing.T, world World[C]) contents {
+func everything[C any](t *testing.T, env Environment[C]) contents {
 	t.Helper()
-	found, err := all(t.Context(), world.Driver, driver.Owner{})
+	found, err := all(t.Context(), env.Driver, driver.Owner{})
 	if err != nil {
 		t.Fatalf("listing everything: %v", err)
 	}
-	now := contents{Instances: map[string]driver.Instance{}, Remains: map[string]driver.Remain{}, Things: leftovers(world)}
+	now := contents{Instances: map[string]driver.Instance{}, Remains: map[string]driver.Remain{}, Things: leftovers(env)}
 	for _, instance := range found {
 		if instance.State != driver.Terminated {
 			now.Instances[instance.ProviderID] = stableParts(instance)
 		}
 	}
-	if remainder, ok := world.Driver.(driver.Remainder); ok {
+	if remainder, ok := env.Driver.(driver.Remainder); ok {
 		for left, err := range remainder.Remains(t.Context(), driver.Owner{}) {
 			if err != nil {
 				t.Fatalf("listing what is beside instances: %v", err)
@@ -314,9 +314,9 @@ func everything[C any](t *testing.T, world World[C]) contents {
 	return now
 }
 
-func wantUnchanged[C any](t *testing.T, world World[C], before contents, by string) {
+func wantUnchanged[C any](t *testing.T, env Environment[C], before contents, by string) {
 	t.Helper()
-	if diff := cmp.Diff(before, everything(t, world)); diff != "" {
+	if diff := cmp.Diff(before, everything(t, env)); diff != "" {
 		t.Errorf("%s changed what is in the account (-before +after):\n%s", by, diff)
 	}
 }

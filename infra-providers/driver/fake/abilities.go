@@ -49,13 +49,13 @@ func (c *Cloud) AccountID(ctx context.Context) (id string, err error) {
 	return id, err
 }
 
-// Size implements driver.Sizer.
-func (c *Cloud) Size(_ context.Context, config Config) (driver.Size, error) {
+// Capacity implements driver.CapacityProvider.
+func (c *Cloud) Capacity(_ context.Context, config Config) (driver.Capacity, error) {
 	capacity, ok := sizes[config.InstanceType]
 	if !ok {
-		return driver.Size{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", config.InstanceType)}
+		return driver.Capacity{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", config.InstanceType)}
 	}
-	return driver.Size{Capacity: maps.Clone(capacity), Architecture: "amd64", OperatingSystem: "linux"}, nil
+	return driver.Capacity{Capacity: maps.Clone(capacity), Architecture: "amd64", OperatingSystem: "linux"}, nil
 }
 
 // FindImage implements driver.ImageFinder.

@@ -5,7 +5,7 @@
 // slow starts and slow deletions, lists that lag. Faults come from a function that sees every call and may
 // refuse it, or let it happen and lose the answer.
 //
-// It promises no more than a cloud has to: a creation is idempotent for one identity and one configuration,
+// It guarantees no more than the driver contract requires of a cloud: a creation is idempotent for one identity and one configuration,
 // as under a token that covers the whole request. A creation of the same identity with another configuration makes
 // another instance, which a Snapshot shows.
 //
@@ -44,7 +44,7 @@ type Call struct {
 	// the instance.
 	Operation string
 	Identity  driver.Identity
-	// Config is what a create, disk or image asks for.
+	// Config is what a create, disk or image requests.
 	Config Config
 }
 
@@ -68,8 +68,8 @@ type Options struct {
 	// Steps is how many calls of Provision an instance needs before it starts, and how many of Delete before it stops;
 	// zero for a cloud that does both in one go.
 	Steps int
-	// DisksStay keeps the disk of an instance that was deleted until Delete is called once more.
-	DisksStay bool
+	// RetainDisks keeps the disk of an instance that was deleted until Delete is called once more.
+	RetainDisks bool
 	// ListLag is how many lists a new instance is missing from.
 	ListLag int
 	// Page is how many instances a page of a list has, each of which is a call; two by default.
@@ -122,15 +122,15 @@ type server struct {
 }
 
 var (
-	_ driver.Driver[Config]      = (*Cloud)(nil)
-	_ driver.Sizer[Config]       = (*Cloud)(nil)
-	_ driver.ImageFinder[Config] = (*Cloud)(nil)
-	_ driver.Notifier            = (*Cloud)(nil)
-	_ driver.Provisioner         = (*Cloud)(nil)
-	_ driver.Remainder           = (*Cloud)(nil)
-	_ driver.Tagger              = (*Cloud)(nil)
-	_ driver.Restarter           = (*Cloud)(nil)
-	_ driver.AccountIdentifier   = (*Cloud)(nil)
+	_ driver.Driver[Config]           = (*Cloud)(nil)
+	_ driver.CapacityProvider[Config] = (*Cloud)(nil)
+	_ driver.ImageFinder[Config]      = (*Cloud)(nil)
+	_ driver.Notifier                 = (*Cloud)(nil)
+	_ driver.Provisioner              = (*Cloud)(nil)
+	_ driver.Remainder                = (*Cloud)(nil)
+	_ driver.Tagger                   = (*Cloud)(nil)
+	_ driver.Restarter                = (*Cloud)(nil)
+	_ driver.AccountIdentifier        = (*Cloud)(nil)
 )
 
 // serial numbers the accounts of this process.
@@ -163,7 +163,7 @@ func (c *Cloud) call(ctx context.Context, call Call, act func() error) error {
 	defer c.mu.Unlock()
 	c.counts[call.Operation]++
 	if short := driver.IsInsufficientCapacity(fault.Err) || driver.IsQuotaExceeded(fault.Err); short && c.findCreated(call) != nil {
-		fault = Fault{} // what exists needs no more room
+		fault = Fault{} // what exists needs no more capacity
 	}
 	if fault.Err != nil && !fault.Lost {
 		return fault.Err
@@ -373,7 +373,7 @@ func (c *Cloud) advance(known *server) {
 func (c *Cloud) remove(known *server) {
 	known.removed = true
 	c.servers = slices.DeleteFunc(c.servers, func(s *server) bool { return s == known })
-	if !c.options.DisksStay {
+	if !c.options.RetainDisks {
 		delete(c.disks, known.instance.Identity.UID)
 	}
 }

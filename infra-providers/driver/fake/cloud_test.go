@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	for name, options := range habits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drivertest.Run(t, func(*testing.T) drivertest.World[fake.Config] { return fake.World(options) })
+			drivertest.Run(t, func(*testing.T) drivertest.Environment[fake.Config] { return fake.Environment(options) })
 		})
 	}
 }

@@ -17,14 +17,14 @@ import (
 
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(_ *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.SimMachine, fake.Config] {
+	faulttest.Run(t, func(_ *testing.T, dice *faulttest.Rand) faulttest.Environment[*infrav1.SimMachine, fake.Config] {
 		now := time.Now()
-		hooks := fake.World(fake.Options{
+		hooks := fake.Environment(fake.Options{
 			BootReads: 2, DeleteReads: 2, ListLag: 2, Steps: 2,
 			Now:    func() time.Time { return now },
 			Faults: func(call fake.Call) fake.Fault { return fault(dice, call) },
 		})
-		return faulttest.World[*infrav1.SimMachine, fake.Config]{
+		return faulttest.Environment[*infrav1.SimMachine, fake.Config]{
 			Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
 				Name:           "fake",
 				NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
@@ -35,8 +35,8 @@ func TestFaultInjection(t *testing.T) {
 				Alternatives: func(fake.Config) []fake.Config {
 					return []fake.Config{{InstanceType: "large", Zone: "a"}, {InstanceType: "small", Zone: "b"}, {InstanceType: "large", Zone: "b"}}
 				},
-				Place:   func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
-				Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+				Offering: func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
+				Account:  func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 				Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
 					return hooks.Driver, nil
 				},

@@ -199,11 +199,11 @@ func locked() *refusal {
 // faults are the failures of the next requests.
 type faults struct {
 	// any is the answer to the next requests, creation that to the next creation of a server.
-	any      []*refusal
-	creation *refusal
-	losing   bool
-	hiding   bool
-	blind    bool
+	any                 []*refusal
+	creation            *refusal
+	losing              bool
+	hiding              bool
+	ignoreLabelSelector bool
 	// held is the request that is carried out later.
 	held *held
 	// hiddenGroupLists counts the next lists of placement groups that are empty.
@@ -238,7 +238,7 @@ func (c *Cloud) RefuseNext(count, status int, code string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for range count {
-		c.faults.any = append(c.faults.any, &refusal{status: status, code: code, message: "the fake cloud was told so"})
+		c.faults.any = append(c.faults.any, &refusal{status: status, code: code, message: "injected error"})
 	}
 }
 
@@ -246,7 +246,7 @@ func (c *Cloud) RefuseNext(count, status int, code string) {
 func (c *Cloud) RefuseServer(status int, code, field string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults.creation = &refusal{status: status, code: code, message: "the fake cloud was told so", field: field}
+	c.faults.creation = &refusal{status: status, code: code, message: "injected error", field: field}
 }
 
 // Lose loses the answer of the next request that changes something, after it took effect.
@@ -267,5 +267,5 @@ func (c *Cloud) Hide() {
 func (c *Cloud) HideVolumes() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults.blind = true
+	c.faults.ignoreLabelSelector = true
 }

@@ -102,8 +102,8 @@ func getServer(c *Cloud, r request) (any, *refusal) {
 
 func listVolumes(c *Cloud, r request) (any, *refusal) {
 	var all []schema.Volume
-	if c.faults.blind && first(r.query, "label_selector") != "" {
-		c.faults.blind = false
+	if c.faults.ignoreLabelSelector && first(r.query, "label_selector") != "" {
+		c.faults.ignoreLabelSelector = false
 		return listPage("volumes", all, r.query, describeVolume)
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.volumes)) {

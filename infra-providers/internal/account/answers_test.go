@@ -44,8 +44,8 @@ func (r reader) Get(ctx context.Context, _ driver.Identity) (driver.Instance, er
 	return driver.Instance{}, err
 }
 
-// TestLongAnswersAreThoseOfANamespace: a namespace may have any number of Secrets, and each of them names servers.
-func TestLongAnswersAreThoseOfANamespace(t *testing.T) {
+// TestLargeResponseLimitIsPerNamespace: a namespace may have any number of Secrets, and each of them names servers.
+func TestLargeResponseLimitIsPerNamespace(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 100)) }))
 	t.Cleanup(server.Close)

@@ -270,8 +270,8 @@ func (c *Cache[M, C]) All() (all []Account[C]) {
 	return all
 }
 
-// room returns how many instances may be kept of an account, beside those of the other accounts of its namespace.
-func (c *Cache[M, C]) room(of key) int {
+// maxInstances returns how many instances may be kept of an account, beside those of the other accounts of its namespace.
+func (c *Cache[M, C]) maxInstances(of key) int {
 	if of.namespace == "" {
 		return math.MaxInt
 	}

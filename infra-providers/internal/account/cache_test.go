@@ -20,8 +20,8 @@ import (
 	"drover.io/infra-providers/internal/account"
 )
 
-// desk is a book over a cloud whose machines name a Secret by their zone.
-type desk struct {
+// env is a book over a cloud whose machines name a Secret by their zone.
+type env struct {
 	*account.Cache[*infrav1.SimMachine, fake.Config]
 	cloud     *fake.Cloud
 	secrets   secrets
@@ -47,8 +47,8 @@ func (s secrets) List(context.Context, client.ObjectList, ...client.ListOption) 
 	return errors.New("secrets are never listed")
 }
 
-func newDesk(interval time.Duration) *desk {
-	d := &desk{cloud: fake.New(fake.Options{}), secrets: secrets{}, now: time.Unix(1_000_000, 0)}
+func newEnv(interval time.Duration) *env {
+	d := &env{cloud: fake.New(fake.Options{}), secrets: secrets{}, now: time.Unix(1_000_000, 0)}
 	d.Cache = account.NewCache(driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:    "fake",
 		Account: func(m *infrav1.SimMachine) driver.Account { return driver.Account{SecretName: m.Spec.Zone} },
@@ -70,7 +70,7 @@ func machine(namespace, secret string) *infrav1.SimMachine {
 	return &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: infrav1.SimMachineSpec{Zone: secret}}
 }
 
-func (d *desk) want(t *testing.T, m *infrav1.SimMachine, connections int) {
+func (d *env) want(t *testing.T, m *infrav1.SimMachine, connections int) {
 	t.Helper()
 	if _, err := d.Driver(t.Context(), m); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func (d *desk) want(t *testing.T, m *infrav1.SimMachine, connections int) {
 
 func TestConnectsOncePerAccount(t *testing.T) {
 	t.Parallel()
-	d := newDesk(0)
+	d := newEnv(0)
 	d.secrets[client.ObjectKey{Namespace: "a", Name: "cloud"}] = "one"
 	d.secrets[client.ObjectKey{Namespace: "b", Name: "cloud"}] = "two"
 	for range 3 {
@@ -95,7 +95,7 @@ func TestConnectsOncePerAccount(t *testing.T) {
 
 func TestRotatedCredentials(t *testing.T) {
 	t.Parallel()
-	d := newDesk(0)
+	d := newEnv(0)
 	key := client.ObjectKey{Namespace: "a", Name: "cloud"}
 	d.secrets[key] = "old"
 	d.want(t, machine("a", "cloud"), 1)
@@ -112,7 +112,7 @@ func TestRotatedCredentials(t *testing.T) {
 
 func TestMissingCredentialsAreUnauthorized(t *testing.T) {
 	t.Parallel()
-	d := newDesk(0)
+	d := newEnv(0)
 	if _, err := d.Driver(t.Context(), machine("a", "nowhere")); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want an UnauthorizedError", err)
 	}
@@ -161,7 +161,7 @@ func TestAbilitiesCountAsCalls(t *testing.T) {
 
 func TestChangeInTheCloudIsReadDirectly(t *testing.T) {
 	t.Parallel()
-	d := newDesk(time.Minute)
+	d := newEnv(time.Minute)
 	connected, err := d.Driver(t.Context(), machine("a", ""))
 	if err != nil {
 		t.Fatal(err)

@@ -47,11 +47,11 @@ func identityIn(namespace string) driver.Identity {
 // TestTenantServerReportsOnlyItsNamespace: it shows instances with the tags of another namespace.
 func TestTenantServerReportsOnlyItsNamespace(t *testing.T) {
 	t.Parallel()
-	woken, now := map[string]int{}, clock()
+	enqueued, now := map[string]int{}, clock()
 	server := &restless{Driver: fake.New(fake.Options{})}
 	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] { return server }), account.Options{
 		Secrets: secrets{client.ObjectKey{Namespace: "own", Name: "mine"}: "x"}, Now: func() time.Time { return now }, Interval: time.Minute,
-		Changed: func(id driver.Identity) { woken[id.Owner.Namespace]++ },
+		Changed: func(id driver.Identity) { enqueued[id.Owner.Namespace]++ },
 	})
 	for range 3 {
 		if _, err := cache.Driver(t.Context(), &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "own"}, Spec: infrav1.SimMachineSpec{InstanceType: "mine"}}); err != nil {
@@ -63,7 +63,7 @@ func TestTenantServerReportsOnlyItsNamespace(t *testing.T) {
 	for _, namespace := range []string{"own", "other"} {
 		server.notify(identityIn(namespace))
 	}
-	if diff := cmp.Diff(map[string]int{"own": 3}, woken); diff != "" {
+	if diff := cmp.Diff(map[string]int{"own": 3}, enqueued); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
 	}
 }

@@ -24,8 +24,8 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
 	ID func(ctx context.Context) (string, error)
-	// Shortage returns why the place of a configuration had no room or quota for the machines of a namespace a moment ago.
-	Shortage func(namespace string, config C) throttle.Shortage
+	// Shortage returns why the place of a configuration had no capacity or quota for the machines of a namespace a moment ago.
+	UnavailableOffering func(namespace string, config C) throttle.UnavailableOffering
 	// Provision takes the next step of an instance; nil for a cloud without that ability.
 	Provision func(ctx context.Context, id driver.Identity) (driver.Instance, error)
 	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
@@ -35,7 +35,7 @@ type Account[C any] struct {
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Size and FindImage are nil for a cloud without that ability.
-	Size      func(ctx context.Context, config C) (driver.Size, error)
+	Size      func(ctx context.Context, config C) (driver.Capacity, error)
 	FindImage func(ctx context.Context, config C) (driver.Image, error)
 }
 
@@ -101,19 +101,19 @@ func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *conn
 	}
 	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
-		Limits: c.cloud.Limits,
-		Place:  c.cloud.Place,
-		Now:    c.options.Now,
-		Jitter: rand.Float64,
+		Limits:   c.cloud.Limits,
+		Offering: c.cloud.Offering,
+		Now:      c.options.Now,
+		Jitter:   rand.Float64,
 	})
 	opened := &connection[C]{enter: func(namespace string) (func(), error) { return c.gate.enter(k, namespace) }}
-	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, Shortage: direct.Shortage, Remainder: remainder}
+	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, UnavailableOffering: direct.UnavailableOffering, Remainder: remainder}
 	changed := c.changed(k)
 	outer, notified := driver.Driver[C](direct), changed
 	if c.options.Interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{
 			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: changed,
-			Max: func() int { return c.room(k) }, Kept: &e.kept,
+			Max: func() int { return c.maxInstances(k) }, Kept: &e.kept,
 		})
 		outer = opened.inventory
 		notified = func(id driver.Identity) {
@@ -141,8 +141,8 @@ func (c *Cache[M, C]) changed(k key) func(driver.Identity) {
 
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
-	if sizer, ok := connected.(driver.Sizer[C]); ok {
-		c.driver.Size = limited(c, direct, meter.guard.calls("size"), sizer.Size)
+	if sizer, ok := connected.(driver.CapacityProvider[C]); ok {
+		c.driver.Size = limited(c, direct, meter.guard.calls("size"), sizer.Capacity)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
 		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)

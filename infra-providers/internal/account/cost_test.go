@@ -22,7 +22,7 @@ var home = driver.Owner{UID: "c", Namespace: "a", Name: "home"}
 func TestCallsOfAThousandMachines(t *testing.T) {
 	t.Parallel()
 	const many = 1000
-	d := newDesk(time.Minute)
+	d := newEnv(time.Minute)
 	d.cloud = fake.New(fake.Options{Page: 100})
 	connected, err := d.Driver(t.Context(), machine("a", ""))
 	if err != nil {

@@ -68,7 +68,7 @@ func (g *guard) within(ctx context.Context, operation string, limit time.Duratio
 	defer cancel()
 	err := panicerror.Call(func() error { return call(limited) })
 	g.note(ctx, operation, err)
-	return silence(ctx, limited, limit, err)
+	return toTimeoutError(ctx, limited, limit, err)
 }
 
 // calls returns how calls of an operation are made.

@@ -65,7 +65,7 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 		defer cancel()
 		for instance, err := range panicerror.List(m.Driver.List(limited, owner)) {
 			m.guard.note(ctx, "list", err)
-			last = silence(ctx, limited, listTime, err)
+			last = toTimeoutError(ctx, limited, listTime, err)
 			if !yield(instance, last) {
 				return
 			}
@@ -85,7 +85,7 @@ func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 		defer cancel()
 		for remain, err := range panicerror.List(b.Remainder.Remains(limited, owner)) {
 			b.guard.note(ctx, "remains", err)
-			if !yield(remain, silence(ctx, limited, listTime, err)) {
+			if !yield(remain, toTimeoutError(ctx, limited, listTime, err)) {
 				return
 			}
 		}
@@ -99,12 +99,12 @@ func (m *metered[C]) within(ctx context.Context, operation string, limit time.Du
 	return err
 }
 
-// silence returns a SilentError for a call whose time was over, unless its caller cancelled it.
-func silence(ctx, limited context.Context, limit time.Duration, err error) error {
+// toTimeoutError returns a TimeoutError for a call whose time was over, unless its caller cancelled it.
+func toTimeoutError(ctx, limited context.Context, limit time.Duration, err error) error {
 	if err == nil || ctx.Err() != nil || limited.Err() == nil {
 		return err
 	}
-	return &throttle.SilentError{Limit: limit}
+	return &throttle.TimeoutError{Limit: limit}
 }
 
 func (m *metered[C]) observe(operation string, start time.Time, err error) {

@@ -33,13 +33,13 @@ const secretAnswer = "an answer of the server"
 func (panicking) Create(context.Context, driver.Request[fake.Config]) (driver.Instance, error) {
 	panic(secretAnswer)
 }
-func (panicking) Get(context.Context, driver.Identity) (driver.Instance, error) { panic(secretAnswer) }
-func (panicking) Delete(context.Context, driver.Identity) error                 { panic(secretAnswer) }
-func (panicking) AccountID(context.Context) (string, error)                     { panic(secretAnswer) }
-func (panicking) Tag(context.Context, driver.Identity) error                    { panic(secretAnswer) }
-func (panicking) Restart(context.Context, driver.Identity) error                { panic(secretAnswer) }
-func (panicking) Size(context.Context, fake.Config) (driver.Size, error)        { panic(secretAnswer) }
-func (panicking) FindImage(context.Context, fake.Config) (driver.Image, error)  { panic(secretAnswer) }
+func (panicking) Get(context.Context, driver.Identity) (driver.Instance, error)  { panic(secretAnswer) }
+func (panicking) Delete(context.Context, driver.Identity) error                  { panic(secretAnswer) }
+func (panicking) AccountID(context.Context) (string, error)                      { panic(secretAnswer) }
+func (panicking) Tag(context.Context, driver.Identity) error                     { panic(secretAnswer) }
+func (panicking) Restart(context.Context, driver.Identity) error                 { panic(secretAnswer) }
+func (panicking) Capacity(context.Context, fake.Config) (driver.Capacity, error) { panic(secretAnswer) }
+func (panicking) FindImage(context.Context, fake.Config) (driver.Image, error)   { panic(secretAnswer) }
 func (panicking) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(func(driver.Instance, error) bool) { panic(secretAnswer) }
 }

@@ -74,7 +74,7 @@ func TestProvisionAndInventory(t *testing.T) {
 // TestLogOfAnAccount has one line for each change, and none for a repeated refusal.
 func TestLogOfAnAccount(t *testing.T) {
 	t.Parallel()
-	d := newDesk(time.Minute)
+	d := newEnv(time.Minute)
 	key := client.ObjectKey{Namespace: "a", Name: "cloud"}
 	d.secrets[key] = "first"
 	var lines []string

@@ -175,7 +175,7 @@ func (d *deaf) List(ctx context.Context, _ driver.Owner) iter.Seq2[driver.Instan
 }
 
 // TestHangingAccountHoldsAShareOfTheWorkers has all workers call a cloud that never answers, and
-// others ask one that does.
+// others call one that does.
 func TestHangingAccountHoldsAShareOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	const workers = 10
@@ -193,7 +193,7 @@ func TestHangingAccountHoldsAShareOfTheWorkers(t *testing.T) {
 				Secrets: secrets{{Namespace: "a", Name: "deaf"}: "d", {Namespace: "b", Name: "well"}: "w"}, Now: clock,
 				Changed: func(driver.Identity) {}, Interval: interval, Workers: workers,
 			})
-			ask := func(ctx context.Context, namespace, secret string) error {
+			get := func(ctx context.Context, namespace, secret string) error {
 				connected, err := cache.Driver(ctx, &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: infrav1.SimMachineSpec{InstanceType: secret}})
 				if err == nil {
 					_, err = connected.Get(ctx, driver.Identity{UID: "u", Name: "m", Owner: home})
@@ -204,7 +204,7 @@ func TestHangingAccountHoldsAShareOfTheWorkers(t *testing.T) {
 			var callers sync.WaitGroup
 			answers := make(chan error, workers)
 			for range workers {
-				callers.Go(func() { answers <- ask(ctx, "a", "deaf") })
+				callers.Go(func() { answers <- get(ctx, "a", "deaf") })
 			}
 			for range workers / 2 {
 				if err := <-answers; !driver.IsBusy(err) {
@@ -212,13 +212,13 @@ func TestHangingAccountHoldsAShareOfTheWorkers(t *testing.T) {
 				}
 			}
 			for range 20 {
-				if err := ask(ctx, "b", "well"); !driver.IsNotFound(err) {
+				if err := get(ctx, "b", "well"); !driver.IsNotFound(err) {
 					t.Errorf("another account: got %v, want a NotFoundError", err)
 				}
 			}
 			cancel()
 			callers.Wait()
-			if err := ask(t.Context(), "b", "well"); !driver.IsNotFound(err) {
+			if err := get(t.Context(), "b", "well"); !driver.IsNotFound(err) {
 				t.Errorf("afterwards: got %v, want a NotFoundError", err)
 			}
 		})
@@ -233,7 +233,7 @@ func TestHangingAccountsOfANamespaceHoldAShareOfTheWorkers(t *testing.T) {
 	for name, test := range map[string]struct {
 		namespace func(n int) string
 		// before is how many hold a worker while none is known to be slow, more how many get one beside those, and
-		// after how many of those that ask next once these have ended.
+		// after how many of those that call next once these have ended.
 		before, more, after int
 	}{
 		"of one namespace":   {func(int) string { return "evil" }, workers / 2, 0, workers / 2},
@@ -257,19 +257,19 @@ func TestHangingAccountsOfANamespaceHoldAShareOfTheWorkers(t *testing.T) {
 				defer clock.Unlock()
 				return now
 			}, Changed: func(driver.Identity) {}, Workers: workers})
-			ask := func(ctx context.Context, namespace, secret string) error {
+			get := func(ctx context.Context, namespace, secret string) error {
 				connected, err := cache.Driver(ctx, &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: infrav1.SimMachineSpec{InstanceType: secret}})
 				if err == nil {
 					_, err = connected.Get(ctx, driver.Identity{UID: "u", Name: "m", Owner: home})
 				}
 				return err
 			}
-			// held asks under each of so many Secrets, and returns how many calls got a worker.
+			// held calls under each of so many Secrets, and returns how many calls got a worker.
 			var callers sync.WaitGroup
 			held := func(ctx context.Context, from, to int) (got int) {
 				answers := make(chan error, to-from)
 				for n := from; n < to; n++ {
-					callers.Go(func() { answers <- ask(ctx, test.namespace(n), fmt.Sprint("deaf-", n)) })
+					callers.Go(func() { answers <- get(ctx, test.namespace(n), fmt.Sprint("deaf-", n)) })
 				}
 				for range to - from {
 					select {
@@ -287,7 +287,7 @@ func TestHangingAccountsOfANamespaceHoldAShareOfTheWorkers(t *testing.T) {
 			if got := held(ctx, 0, workers-2); got != test.before {
 				t.Errorf("%d hold a worker, want %d", got, test.before)
 			}
-			if err := ask(ctx, "b", "well"); !driver.IsNotFound(err) {
+			if err := get(ctx, "b", "well"); !driver.IsNotFound(err) {
 				t.Errorf("another account: got %v, want a NotFoundError", err)
 			}
 			clock.Lock()
@@ -304,7 +304,7 @@ func TestHangingAccountsOfANamespaceHoldAShareOfTheWorkers(t *testing.T) {
 			}
 			cancel()
 			callers.Wait()
-			if err := ask(t.Context(), "b", "well"); !driver.IsNotFound(err) {
+			if err := get(t.Context(), "b", "well"); !driver.IsNotFound(err) {
 				t.Errorf("afterwards: got %v, want a NotFoundError", err)
 			}
 		})
@@ -344,7 +344,7 @@ func TestListsWithoutEndAreAborted(t *testing.T) {
 // TestUnusedAccountsAreRemoved, and so are those whose Secret does not exist any more.
 func TestUnusedAccountsAreRemoved(t *testing.T) {
 	t.Parallel()
-	d := newDesk(time.Minute)
+	d := newEnv(time.Minute)
 	for n := range 10_000 {
 		key := client.ObjectKey{Namespace: fmt.Sprint("team-", n), Name: "cloud"}
 		d.secrets[key] = "token"
@@ -377,7 +377,7 @@ func TestUnusedAccountsAreRemoved(t *testing.T) {
 // TestAccountWithoutItsSecretIsRemoved as soon as the Secret was found missing.
 func TestAccountWithoutItsSecretIsRemoved(t *testing.T) {
 	t.Parallel()
-	d := newDesk(time.Minute)
+	d := newEnv(time.Minute)
 	key := client.ObjectKey{Namespace: "a", Name: "cloud"}
 	d.secrets[key] = "token"
 	d.want(t, machine("a", "cloud"), 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/requesterror"
 )
 
 // Reasons of conditions, one for each kind of error.
@@ -25,7 +26,7 @@ const (
 	Unauthorized = "Unauthorized"
 	// QuotaExceeded: the account's quota is used up.
 	QuotaExceeded = "QuotaExceeded"
-	// InsufficientCapacity: the cloud has no room for the instance type in the zone.
+	// InsufficientCapacity: the cloud has no capacity for the instance type in the zone.
 	InsufficientCapacity = "InsufficientCapacity"
 	// RateLimited: the account calls the cloud too often.
 	RateLimited = "RateLimited"
@@ -46,15 +47,15 @@ type Problem struct {
 	Terminal bool
 	// Passing failures may pass by themselves and do not change what was found before.
 	Passing bool
-	// Silent failures are those of this process alone and are not reported.
-	Silent bool
+	// Unreported failures are those of this process alone and are not reported.
+	Unreported bool
 }
 
 // Of is the problem of an error: one line per kind.
 func Of(err error) Problem {
 	switch {
 	case driver.IsBusy(err):
-		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Silent: true}
+		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Unreported: true}
 	case driver.IsInvalidConfiguration(err):
 		return Problem{Reason: InvalidConfiguration, Terminal: true}
 	case driver.IsUntagged(err):
@@ -78,8 +79,10 @@ func Of(err error) Problem {
 	}
 }
 
-// Truncate cuts a message to the length that the API server accepts.
+// maxMessage is how many bytes of a message a condition has.
+const maxMessage = 4096
+
+// Truncate shortens a message to the length of a condition's.
 func Truncate(message string) string {
-	const limit = 4096
-	return message[:min(len(message), limit)]
+	return requesterror.TruncateTo(message, maxMessage-len("…"))
 }

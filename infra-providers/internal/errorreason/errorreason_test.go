@@ -6,14 +6,16 @@ package errorreason_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-func TestEachKindHasItsVerdict(t *testing.T) {
+func TestReasonOfEachError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	for want, err := range map[errorreason.Problem]error{
@@ -33,5 +35,22 @@ func TestEachKindHasItsVerdict(t *testing.T) {
 		if got != want {
 			t.Errorf("%v: got %+v, want %+v", err, got, want)
 		}
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	t.Parallel()
+	const limit = 4096
+	for name, message := range map[string]string{
+		"ASCII":                    strings.Repeat("x", limit+1),
+		"characters of two bytes":  strings.Repeat("é", limit),
+		"characters of four bytes": "x" + strings.Repeat("😀", limit),
+	} {
+		if got := errorreason.Truncate(message); len(got) > limit || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
+			t.Errorf("%s: got %d bytes that end with %q", name, len(got), got[len(got)-8:])
+		}
+	}
+	if fits := strings.Repeat("é", 100); errorreason.Truncate(fits) != fits {
+		t.Errorf("a short message was changed to %q", errorreason.Truncate(fits))
 	}
 }

@@ -66,7 +66,7 @@ func serve(open func(address string) (cloud, error)) error {
 		})
 	}
 	inspector := httptest.NewServer(inspection)
-	where, err := json.Marshal(map[string]string{"api": front.URL, "desk": inspector.URL})
+	where, err := json.Marshal(map[string]string{"api": front.URL, "control": inspector.URL})
 	if err != nil {
 		return err
 	}

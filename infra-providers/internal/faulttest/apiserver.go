@@ -32,7 +32,7 @@ type apiserver[M driver.Machine] struct {
 	belongings map[string]client.Object
 	// answer is the machine as the last write left it; nothing before a write.
 	answer *M
-	// unsure is true once a write failed, so that only a read can tell what became of it.
+	// unsure is true once a write failed, so that only a read can show its result.
 	unsure bool
 }
 
@@ -55,7 +55,7 @@ func (a *apiserver[M]) wrap(direct client.WithWatch) client.WithWatch {
 
 // write fails before the write, or after it, when only its answer is lost.
 func (a *apiserver[M]) write(object client.Object, do func() error) error {
-	if a.rand.happens(8, "write died") {
+	if a.rand.happens(8, "process was killed before the write") {
 		return errKilled
 	}
 	err := do()

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package faulttest takes many machines of any cloud through their lifecycles while everything fails at random: the cloud
-// refuses calls, loses answers, has no room, throttles and lags; writes to the API server fail or lose their answers; reads
+// refuses calls, loses answers, has no capacity, throttles and lags; writes to the API server fail or lose their answers; reads
 // of it are behind, as a cache is; the reconciler is restarted. Instances of other tenants with the same names are in the
 // account all the time. At the end nothing may be leaked, doubled or stuck, and nothing of the others touched.
 //
@@ -34,8 +34,8 @@ const (
 	progressInterval = 500
 )
 
-// World is a simulated cloud with nothing in it.
-type World[M driver.Machine, C any] struct {
+// Environment is a simulated cloud with nothing in it.
+type Environment[M driver.Machine, C any] struct {
 	// Cloud is the cloud as it ships, with a Connect to the simulated one.
 	Cloud driver.Cloud[M, C]
 	// Machine returns a machine with a spec that the cloud accepts. The test names it.
@@ -44,14 +44,14 @@ type World[M driver.Machine, C any] struct {
 	Secret *corev1.Secret
 	// Hooks are those of the conformance suite over the same simulated cloud. Driver and Leftovers are
 	// needed; Lose, Refuse, Interrupt and Hide are used where they are there.
-	Hooks drivertest.World[C]
+	Hooks drivertest.Environment[C]
 	// Pass moves the clock of the simulated cloud; nil where time passes by itself or by reads.
 	Pass func(time.Duration)
 }
 
 // Run takes machines through their lifecycles and fails the test if anything is leaked, doubled or stuck. A simulated cloud
 // may use the Rand at each request, to fail in the middle of a call too.
-func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Rand) World[M, C]) {
+func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Rand) Environment[M, C]) {
 	t.Helper()
 	cluster, err := testenv.Start()
 	if err != nil {

@@ -51,10 +51,10 @@ func TestFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hooks := fake.World(fake.Options{BootReads: 1, DeleteReads: 1})
+			hooks := fake.Environment(fake.Options{BootReads: 1, DeleteReads: 1})
 			broken := test.driver(hooks.Driver.(*fake.Cloud), hooks.Interrupt)
 			rand := newRand(1)
-			s, err := newRun(t.Context(), cluster, rand, World[*infrav1.SimMachine, fake.Config]{
+			s, err := newRun(t.Context(), cluster, rand, Environment[*infrav1.SimMachine, fake.Config]{
 				Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
 					Name:       "fake",
 					NewMachine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
@@ -62,7 +62,7 @@ func TestFinds(t *testing.T) {
 						return fake.Config{InstanceType: "small", Zone: "a"}, nil
 					},
 					Alternatives: func(fake.Config) []fake.Config { return []fake.Config{{InstanceType: "large", Zone: "b"}} },
-					Place:        func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
+					Offering:     func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
 					Account:      func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 					Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
 						return broken, nil
@@ -86,31 +86,31 @@ func TestFinds(t *testing.T) {
 	}
 }
 
-// prolific forgets what it was asked for.
+// prolific does not keep what was requested.
 type createsTwice struct {
 	*fake.Cloud
-	asked int
+	requests int
 }
 
 func (d *createsTwice) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
-	d.asked++
-	req.Config.Zone = fmt.Sprint("zone-", d.asked)
+	d.requests++
+	req.Config.Zone = fmt.Sprint("zone-", d.requests)
 	return d.Cloud.Create(ctx, req)
 }
 
-// lazy says that what it was asked to delete is gone.
+// lazy reports as deleted what it was called to delete.
 type reportsDeletedEarly struct {
 	*fake.Cloud
-	asked map[types.UID]bool
+	requests map[types.UID]bool
 }
 
 func (d *reportsDeletedEarly) Delete(_ context.Context, id driver.Identity) error {
-	d.asked[id.UID] = true
+	d.requests[id.UID] = true
 	return nil
 }
 
 func (d *reportsDeletedEarly) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	if d.asked[id.UID] {
+	if d.requests[id.UID] {
 		return driver.Instance{State: driver.Terminated}, nil
 	}
 	return d.Cloud.Get(ctx, id)
@@ -149,21 +149,21 @@ type neverDeletes struct{ *fake.Cloud }
 
 func (d *neverDeletes) Delete(context.Context, driver.Identity) error { return nil }
 
-// liar refuses after it did what it was asked.
+// liar refuses after it did what was requested.
 type refusesAfterCreating struct {
 	*fake.Cloud
-	asked int
+	requests int
 }
 
 func (d *refusesAfterCreating) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
 	made, err := d.Cloud.Create(ctx, req)
-	if d.asked++; d.asked%4 == 0 && err == nil {
+	if d.requests++; d.requests%4 == 0 && err == nil {
 		return driver.Instance{}, &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
 	}
 	return made, err
 }
 
-// shortsighted deletes whatever is called as it was asked to.
+// shortsighted deletes what has the name that it was given.
 type deletesByName struct{ *fake.Cloud }
 
 func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
@@ -188,7 +188,7 @@ func (d *adoptsForeign) Create(ctx context.Context, req driver.Request[fake.Conf
 	return d.Cloud.Create(ctx, req)
 }
 
-// credulous takes the instance of a provider ID for the one asked for if only its name fits.
+// credulous takes the instance of a provider ID for the requested one if only its name fits.
 type trustsNames struct{ *fake.Cloud }
 
 func (d *trustsNames) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {

@@ -160,8 +160,8 @@ type answers struct {
 	calls map[string]int
 	// seen are the provider IDs of the instances there are.
 	seen map[types.UID]string
-	// twins are the machines that have two instances.
-	twins []string
+	// duplicates are the machines that have two instances.
+	duplicates []string
 }
 
 func newAnswers() *answers {
@@ -176,12 +176,12 @@ func (l *answers) see(instance driver.Instance, err error) {
 		return
 	}
 	if known, ok := l.seen[uid]; ok && known != instance.ProviderID {
-		l.twins = append(l.twins, fmt.Sprintf("machine %q has the instances %q and %q", instance.Identity.Name, known, instance.ProviderID))
+		l.duplicates = append(l.duplicates, fmt.Sprintf("machine %q has the instances %q and %q", instance.Identity.Name, known, instance.ProviderID))
 	}
 	l.seen[uid] = instance.ProviderID
 }
 
-func (l *answers) forget(uid types.UID) { delete(l.seen, uid) }
+func (l *answers) drop(uid types.UID) { delete(l.seen, uid) }
 
 // later is a clock that stands still between two steps.
 type later struct{ now time.Time }

@@ -47,14 +47,14 @@ func (s *run[M, C]) createOthers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	config, err := s.world.Cloud.Config(s.world.Machine(), "")
+	config, err := s.env.Cloud.Config(s.env.Machine(), "")
 	if err != nil {
 		return err
 	}
 	s.rand.rest(func() {
 		for n, owner := range s.owners() {
 			id := driver.Identity{UID: types.UID(fmt.Sprintf("0f000000-0000-4000-8000-%012d", n)), Name: fmt.Sprint("m", n), Owner: owner}
-			if s.world.Hooks.UniqueNames {
+			if s.env.Hooks.UniqueNames {
 				id.Name = fmt.Sprint("other-", n)
 			}
 			made, failure := s.createAndWait(ctx, connected, driver.Request[C]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"})
@@ -64,7 +64,7 @@ func (s *run[M, C]) createOthers(ctx context.Context) (err error) {
 			}
 			s.others.made = append(s.others.made, made)
 		}
-		s.others.things = s.world.Hooks.Leftovers()
+		s.others.things = s.env.Hooks.Leftovers()
 	})
 	return err
 }
@@ -72,10 +72,10 @@ func (s *run[M, C]) createOthers(ctx context.Context) (err error) {
 // connect returns a driver as the reconciler has one, but for its faults.
 func (s *run[M, C]) connect(ctx context.Context) (driver.Driver[C], error) {
 	var credentials driver.Credentials
-	if s.world.Secret != nil {
-		credentials = s.world.Secret.Data
+	if s.env.Secret != nil {
+		credentials = s.env.Secret.Data
 	}
-	return s.world.Cloud.Connect(ctx, s.world.Cloud.Account(s.world.Machine()), credentials)
+	return s.env.Cloud.Connect(ctx, s.env.Cloud.Account(s.env.Machine()), credentials)
 }
 
 // createAndWait creates an instance and waits until it runs.
@@ -90,8 +90,8 @@ func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C
 		if err == nil && found.State == driver.Running && !found.StepDue {
 			return found, nil
 		}
-		if s.world.Pass != nil {
-			s.world.Pass(10 * time.Second)
+		if s.env.Pass != nil {
+			s.env.Pass(10 * time.Second)
 			s.clock.now = s.clock.now.Add(10 * time.Second)
 		}
 	}
@@ -105,12 +105,12 @@ func (s *run[M, C]) createForged(machine M, n int) bool {
 	if n >= len(s.others.made) {
 		return false
 	}
-	victim, uid := s.others.made[n].Identity, types.UID(fmt.Sprintf("0d000000-0000-4000-8000-%012d", n))
-	if owner := (driver.Owner{Namespace: s.home.Namespace, Name: s.home.Name}); !owner.Owns(victim.Owner) {
-		uid = victim.UID
+	other, uid := s.others.made[n].Identity, types.UID(fmt.Sprintf("0d000000-0000-4000-8000-%012d", n))
+	if owner := (driver.Owner{Namespace: s.home.Namespace, Name: s.home.Name}); !owner.Owns(other.Owner) {
+		uid = other.UID
 	}
-	machine.SetName(victim.Name)
-	machine.SetProviderID(victim.ProviderID)
+	machine.SetName(other.Name)
+	machine.SetProviderID(other.ProviderID)
 	machine.SetAnnotations(map[string]string{infrav1.IdentityAnnotation: string(uid)})
 	return true
 }
@@ -119,7 +119,7 @@ func (s *run[M, C]) createForged(machine M, n int) bool {
 func (s *run[M, C]) verify(ctx context.Context) (err error) {
 	s.rand.rest(func() {
 		var gone []string
-		left := s.world.Hooks.Leftovers()
+		left := s.env.Hooks.Leftovers()
 		for _, thing := range s.others.things {
 			if !slices.Contains(left, thing) {
 				gone = append(gone, thing)
@@ -143,7 +143,7 @@ func (s *run[M, C]) same(ctx context.Context, was driver.Instance) error {
 	var is driver.Instance
 	var err error
 	for range 1 + 2*len(s.hooks) { // a hook may still wait for its call
-		if is, err = s.world.Hooks.Driver.Get(ctx, was.Identity); err == nil {
+		if is, err = s.env.Hooks.Driver.Get(ctx, was.Identity); err == nil {
 			break
 		}
 	}

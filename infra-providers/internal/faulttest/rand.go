@@ -12,7 +12,7 @@ import (
 // Fault is the fault of one request to a simulated cloud.
 type Fault string
 
-// The faults that a simulated cloud may be asked to show.
+// The faults that a simulated cloud can show.
 const (
 	// None: nothing goes wrong.
 	None Fault = ""
@@ -20,9 +20,9 @@ const (
 	Lost Fault = "lost"
 	// Broken: the request fails without an effect.
 	Broken Fault = "broken"
-	// Throttled: the account asks too often.
+	// Throttled: the account sends too many requests.
 	Throttled Fault = "throttled"
-	// Short: there is no room. Only a request for what does not exist yet can have it.
+	// Short: there is no capacity. Only a request for what does not exist yet can have it.
 	Short Fault = "short"
 	// Stale: what is shown is behind.
 	Stale Fault = "stale"

@@ -42,7 +42,7 @@ type run[M driver.Machine, C any] struct {
 	// direct is a client without a cache that never fails.
 	direct  client.WithWatch
 	home    *clusterv1.Cluster
-	world   World[M, C]
+	env     Environment[M, C]
 	rand    *Rand
 	answers *answers
 	clock   later
@@ -54,7 +54,7 @@ type run[M driver.Machine, C any] struct {
 	server     *apiserver[M]
 	reconciler reconcile.Reconciler
 	steps      int
-	alive      []*lifecycle[M]
+	active     []*lifecycle[M]
 	others     others[C]
 	// lived counts the machines that completed their lifecycle.
 	lived int
@@ -65,16 +65,16 @@ type lifecycle[M driver.Machine] struct {
 	machine M
 	owner   *clusterv1.Machine
 	// dies is the reconcile at which it is deleted.
-	dies, steps int
-	deleted     bool
+	deleteAt, steps int
+	deleted         bool
 	// forged is true for one that claims the instance of another tenant.
 	forged bool
 	// gone is true once it does not exist in the API server any more.
 	gone bool
 }
 
-func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Cluster, rand *Rand, world World[M, C]) (*run[M, C], error) {
-	if world.Hooks.Leftovers == nil || world.Hooks.Driver == nil {
+func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Cluster, rand *Rand, env Environment[M, C]) (*run[M, C], error) {
+	if env.Hooks.Leftovers == nil || env.Hooks.Driver == nil {
 		return nil, errors.New("Hooks.Driver and Hooks.Leftovers are needed")
 	}
 	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
@@ -89,21 +89,21 @@ func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Clust
 	if err != nil {
 		return nil, err
 	}
-	if world.Secret != nil {
-		secret := world.Secret.DeepCopy()
+	if env.Secret != nil {
+		secret := env.Secret.DeepCopy()
 		secret.Namespace = namespace
 		if err := direct.Create(ctx, secret); err != nil {
 			return nil, err
 		}
 	}
-	s := &run[M, C]{cluster: cluster, direct: direct, home: home, world: world, rand: rand, answers: newAnswers(), clock: later{time.Now()}, patience: 500}
-	for _, hook := range []func(){world.Hooks.Lose, world.Hooks.Interrupt, world.Hooks.Hide} {
+	s := &run[M, C]{cluster: cluster, direct: direct, home: home, env: env, rand: rand, answers: newAnswers(), clock: later{time.Now()}, patience: 500}
+	for _, hook := range []func(){env.Hooks.Lose, env.Hooks.Interrupt, env.Hooks.Hide} {
 		if hook != nil {
 			s.hooks = append(s.hooks, hook)
 		}
 	}
-	for _, refusal := range slices.Sorted(maps.Keys(world.Hooks.Refuse)) {
-		s.hooks = append(s.hooks, world.Hooks.Refuse[refusal])
+	for _, refusal := range slices.Sorted(maps.Keys(env.Hooks.Refuse)) {
+		s.hooks = append(s.hooks, env.Hooks.Refuse[refusal])
 	}
 	if err := s.createOthers(ctx); err != nil {
 		return nil, err
@@ -114,13 +114,13 @@ func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Clust
 
 // restart replaces the reconciler: accounts, inventories and caches are empty.
 func (s *run[M, C]) restart() {
-	described := s.world.Cloud
+	described := s.env.Cloud
 	described.Connect = func(ctx context.Context, at driver.Account, credentials driver.Credentials) (driver.Driver[C], error) {
-		connected, err := s.world.Cloud.Connect(ctx, at, credentials)
+		connected, err := s.env.Cloud.Connect(ctx, at, credentials)
 		if err != nil {
 			return nil, err
 		}
-		return faulty(connected, faultyDriver[C]{rand: s.rand, answers: s.answers, place: described.Place}), nil
+		return faulty(connected, faultyDriver[C]{rand: s.rand, answers: s.answers, place: described.Offering}), nil
 	}
 	s.server = &apiserver[M]{rand: s.rand, latest: s.latest, shown: map[client.ObjectKey]M{}, belongings: map[string]client.Object{}}
 	shaken := s.server.wrap(s.direct)
@@ -140,13 +140,13 @@ func (s *run[M, C]) restart() {
 // run begins lifecycles as long as more are wanted, and returns when all have ended.
 func (s *run[M, C]) run(ctx context.Context, more func(begun int) bool) error {
 	for begun := 0; ; {
-		for len(s.alive) < concurrentMachines && more(begun) {
+		for len(s.active) < concurrentMachines && more(begun) {
 			if err := s.begin(ctx, begun); err != nil {
 				return err
 			}
 			begun++
 		}
-		if len(s.alive) == 0 {
+		if len(s.active) == 0 {
 			return nil
 		}
 		if err := s.step(ctx); err != nil {
@@ -156,11 +156,11 @@ func (s *run[M, C]) run(ctx context.Context, more func(begun int) bool) error {
 }
 
 func (s *run[M, C]) begin(ctx context.Context, n int) error {
-	machine := s.world.Machine()
+	machine := s.env.Machine()
 	machine.SetName(fmt.Sprint("m", n))
 	forged := s.createForged(machine, n)
 	owner, err := s.cluster.Machine(ctx, s.home, machine, []byte("#cloud-config\n"))
-	s.alive = append(s.alive, &lifecycle[M]{machine: machine, owner: owner, forged: forged, dies: s.rand.UpTo(40)})
+	s.active = append(s.active, &lifecycle[M]{machine: machine, owner: owner, forged: forged, deleteAt: s.rand.UpTo(40)})
 	return err
 }
 
@@ -169,8 +169,8 @@ func (s *run[M, C]) step(ctx context.Context) error {
 	s.steps++
 	passed := s.rand.seconds(15)
 	s.clock.now = s.clock.now.Add(passed)
-	if s.world.Pass != nil {
-		s.world.Pass(passed)
+	if s.env.Pass != nil {
+		s.env.Pass(passed)
 	}
 	if s.rand.happens(3, "restart") {
 		s.restart()
@@ -178,8 +178,8 @@ func (s *run[M, C]) step(ctx context.Context) error {
 	if len(s.hooks) > 0 && s.rand.happens(20, "hook") {
 		s.hooks[s.rand.UpTo(len(s.hooks))]()
 	}
-	one := s.alive[s.rand.UpTo(len(s.alive))]
-	if one.steps++; one.steps >= one.dies && !one.deleted {
+	one := s.active[s.rand.UpTo(len(s.active))]
+	if one.steps++; one.steps >= one.deleteAt && !one.deleted {
 		one.deleted = true
 		if err := s.retry(ctx, func() error { return s.direct.Delete(ctx, one.machine) }); client.IgnoreNotFound(err) != nil {
 			return err
@@ -209,7 +209,7 @@ func (s *run[M, C]) step(ctx context.Context) error {
 // injectFault restarts the instance of a machine at random, in any state, as a remediation would that is out of date.
 // Nearly every error is permitted, because the instance need not run.
 func (s *run[M, C]) injectFault(ctx context.Context, one *lifecycle[M]) error {
-	restarter, able := s.world.Hooks.Driver.(driver.Restarter)
+	restarter, able := s.env.Hooks.Driver.(driver.Restarter)
 	if !able || !s.rand.happens(3, "restart of an instance") {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (s *run[M, C]) read(ctx context.Context, one *lifecycle[M]) error {
 
 // latest is what a cache without a delay would return.
 func (s *run[M, C]) latest(key client.ObjectKey) (machine M, ok bool) {
-	for _, one := range s.alive {
+	for _, one := range s.active {
 		if !one.gone && client.ObjectKeyFromObject(one.machine) == key {
 			return one.machine, true
 		}
@@ -273,8 +273,8 @@ func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 	if one.steps > s.patience {
 		return fmt.Errorf("%w: machine %q with %+v, because of: %s", errStuck, name, status, fmt.Sprint(failure))
 	}
-	if twins := s.answers.twins; len(twins) > 0 {
-		return fmt.Errorf("%w: %s", errDoubled, strings.Join(twins, "; "))
+	if duplicates := s.answers.duplicates; len(duplicates) > 0 {
+		return fmt.Errorf("%w: %s", errDoubled, strings.Join(duplicates, "; "))
 	}
 	if one.forged {
 		return nil // it never gets an instance, and waits until it is deleted
@@ -297,13 +297,13 @@ func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 
 // awaitDeleted proves by a direct read that a machine that was removed has no instance, and deletes its other objects.
 func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
-	s.alive = slices.DeleteFunc(s.alive, func(other *lifecycle[M]) bool { return other == one })
+	s.active = slices.DeleteFunc(s.active, func(other *lifecycle[M]) bool { return other == one })
 	id := s.identity(one)
 	var left driver.Instance
 	var err error
 	s.rand.rest(func() {
 		for range 1 + 2*len(s.hooks) { // a hook may still wait for its call
-			if left, err = s.world.Hooks.Driver.Get(ctx, id); err == nil || driver.IsNotFound(err) {
+			if left, err = s.env.Hooks.Driver.Get(ctx, id); err == nil || driver.IsNotFound(err) {
 				return
 			}
 		}
@@ -314,7 +314,7 @@ func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
 	case err != nil && !driver.IsNotFound(err):
 		return fmt.Errorf("reading what machine %q left: %w", id.Name, err)
 	}
-	s.answers.forget(id.UID)
+	s.answers.drop(id.UID)
 	s.lived++
 	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
 }
@@ -325,7 +325,7 @@ func (s *run[M, C]) census(ctx context.Context) error {
 		return err
 	}
 	var left []string
-	s.rand.rest(func() { left = s.world.Hooks.Leftovers() })
+	s.rand.rest(func() { left = s.env.Hooks.Leftovers() })
 	left = slices.DeleteFunc(left, func(thing string) bool { return slices.Contains(s.others.things, thing) })
 	if len(left) > 0 {
 		return fmt.Errorf("%w: %q", errLeaked, left)

@@ -93,7 +93,7 @@ func TestNextAlternativeAfterInsufficientCapacity(t *testing.T) {
 		}
 		reasons = append(reasons, machine.Annotations[infrav1.ChoiceAnnotation]+" "+reason)
 	}
-	// Each choice is on the object one reconcile before it is asked for.
+	// Each choice is on the object one reconcile before it is requested.
 	want := []string{" -", "1 InsufficientCapacity", "2 InsufficientCapacity", "2 InstanceRunning"}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("choice and reason (-want +got):\n%s", diff)
@@ -181,8 +181,8 @@ func TestNewMachineSkipsPlacesWithoutCapacity(t *testing.T) {
 // machine finds the place full. The first one must not look elsewhere, whether its process lives on or not.
 func TestLostAnswerRepeatsTheStoredChoice(t *testing.T) {
 	t.Parallel()
-	for _, dies := range []bool{false, true} {
-		t.Run(fmt.Sprintf("restarted %t", dies), func(t *testing.T) {
+	for _, failsAt := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", failsAt), func(t *testing.T) {
 			t.Parallel()
 			r := newAlternativesFixture(t)
 			r.faults = func(call fake.Call) fake.Fault {
@@ -199,7 +199,7 @@ func TestLostAnswerRepeatsTheStoredChoice(t *testing.T) {
 			if lucky.Spec.ProviderID != "" {
 				t.Fatal("the answer was not lost, so this proves nothing")
 			}
-			if dies {
+			if failsAt {
 				r.restart()
 			}
 			r.fill("small/a")
@@ -223,7 +223,7 @@ func only(name string, faults func(fake.Call) fake.Fault) func(fake.Call) fake.F
 }
 
 // TestChoiceIsStoredBeforeItsCreation kills the reconciler where it stores the second choice, which must
-// then not have been asked for.
+// then not have been requested.
 func TestChoiceIsStoredBeforeItsCreation(t *testing.T) {
 	t.Parallel()
 	for death := range int32(8) {

@@ -15,12 +15,12 @@ import (
 
 // choices is all that the choice among a machine's configurations depends on.
 type choices struct {
-	// stored is the choice on the object: the only one whose creation may have been asked for.
+	// stored is the choice on the object: the only one whose creation may have been requested.
 	stored int
 	// outcomeKnown is true when no creation has an unknown outcome, so that another choice may be made.
 	outcomeKnown bool
 	// shortages are those of each configuration's place, in order.
-	shortages []throttle.Shortage
+	shortages []throttle.UnavailableOffering
 }
 
 // next returns which configuration is next and how long to wait before: the first whose place is not put aside, or the

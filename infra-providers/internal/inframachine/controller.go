@@ -58,7 +58,7 @@ type Reconciler[M driver.Machine, C any] struct {
 	Resync time.Duration
 
 	// outcomeKnown are the machines none of whose creations has an unknown outcome: they were claimed by this process
-	// and no creation was asked for since, or the last one was refused for good. Creations of an earlier process have an
+	// and no creation was requested since, or the last one was refused for good. Creations of an earlier process have an
 	// unknown outcome, and so has a machine whose entry was evicted.
 	outcomeKnown expiring.Map[types.UID, struct{}]
 	// createdIDs are the providerIDs that Create returned and that the cache does not show yet. Without its entry a
@@ -68,7 +68,7 @@ type Reconciler[M driver.Machine, C any] struct {
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Register adds the controller to a manager.
 func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
@@ -134,6 +134,12 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 		return s.wait(machinestatus.ClusterUnknownReason, machinestatus.ClusterUnknown)
 	}
 	gone, result, err := r.deleteInstance(ctx, s)
+	if gone && err == nil {
+		if corrected, err := r.correctBeforeRelease(ctx, s); corrected || err != nil {
+			s.waiting = corrected
+			return ctrl.Result{}, err
+		}
+	}
 	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseValue(s.machine) {
 		s.removal = machinestatus.InstanceReleased(machinestatus.ReleaseValue(s.machine), err)
 		gone, err = true, nil

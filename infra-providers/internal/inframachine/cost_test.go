@@ -19,7 +19,7 @@ import (
 	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// TestCallsPerListPage counts what is asked of a cloud whose lists have pages of ten. Package
+// TestCallsPerListPage counts the requests to a cloud whose lists have pages of ten. Package
 // account does so for a thousand machines, without an API server.
 func TestCallsPerListPage(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestStaleCacheCostsNoCall(t *testing.T) {
 	}
 }
 
-// TestFailedWriteOfTheProviderID has every write of the providerID fail for a while, and counts what is asked of the cloud.
+// TestFailedWriteOfTheProviderID has every write of the providerID fail for a while, and counts the requests to the cloud.
 func TestFailedWriteOfTheProviderID(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]error{

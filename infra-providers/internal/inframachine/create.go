@@ -35,6 +35,10 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 			return ctrl.Result{RequeueAfter: time.Second}, err
 		}
 	}
+	if corrected, err := r.correctIdentity(ctx, s, cloud); corrected || err != nil {
+		s.waiting = corrected
+		return ctrl.Result{}, err
+	}
 	r.outcomeKnown.Delete(s.machine.GetUID())
 	if r.Creating != nil {
 		r.Creating(s.identity().UID)
@@ -47,7 +51,7 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 		Since:    s.since(),
 	})
 	switch {
-	case r.Cloud.Place != nil && (driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err)):
+	case r.Cloud.Offering != nil && (driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err)):
 		r.outcomeKnown.Set(s.machine.GetUID(), struct{}{})
 		return r.storeChoice(s, r.choices(s, cloud, configs))
 	case err != nil:
@@ -86,19 +90,19 @@ func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], configs []C) choices {
 	found := choices{stored: storedChoice(s.machine, len(configs)), outcomeKnown: r.outcomeKnown.Has(s.machine.GetUID())}
 	for _, config := range configs {
-		found.shortages = append(found.shortages, cloud.Shortage(s.machine.GetNamespace(), config))
+		found.shortages = append(found.shortages, cloud.UnavailableOffering(s.machine.GetNamespace(), config))
 	}
 	return found
 }
 
-// storeChoice ends the reconcile with another choice to store, or with a pause until there is room.
+// storeChoice ends the reconcile with another choice to store, or with a pause until there is capacity.
 func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choices) (ctrl.Result, error) {
 	choice, wait := options.next()
 	if wait > 0 {
 		machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("tried again at %s", options.shortages[choice].Until.UTC().Format(time.RFC3339)))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	place := options.shortages[choice].Place
+	place := options.shortages[choice].Offering
 	machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("%q in %q is next", place.InstanceType, place.Zone))
 	setChoice(s.machine, choice)
 	s.waiting = true

@@ -115,7 +115,7 @@ func (r *fixture) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 	}
 	if r.alternatives != nil {
 		described.Alternatives = func(fake.Config) []fake.Config { return r.alternatives }
-		described.Place = func(c fake.Config) (string, string) { return c.InstanceType, c.Zone }
+		described.Offering = func(c fake.Config) (string, string) { return c.InstanceType, c.Zone }
 	}
 	return described
 }
@@ -136,7 +136,7 @@ func (r *fixture) restart() {
 			return c.Get(ctx, key, object, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if r.dies() {
+			if r.failsAt() {
 				return errKilled
 			}
 			if content, err := patch.Data(object); err == nil && r.refusal != nil && strings.Contains(string(content), "providerID") {
@@ -145,7 +145,7 @@ func (r *fixture) restart() {
 			return c.Patch(ctx, object, patch, options...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			if r.dies() {
+			if r.failsAt() {
 				return errKilled
 			}
 			return c.SubResource(sub).Patch(ctx, object, patch, options...)
@@ -173,7 +173,7 @@ func (r *fixture) now() time.Time {
 	return time.Now().Add(r.later)
 }
 
-func (r *fixture) dies() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }
+func (r *fixture) failsAt() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }
 
 // machine creates a Machine and what it owns.
 func (r *fixture) machine(name string, change ...func(*infrav1.SimMachine)) (*infrav1.SimMachine, *clusterv1.Machine) {

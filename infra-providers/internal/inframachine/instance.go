@@ -45,6 +45,12 @@ func (r *Reconciler[M, C]) ensureInstance(ctx context.Context, s *state[M, C]) (
 // readInstance reads the instance that the providerID names.
 func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], cloud account.Account[C]) (_ ctrl.Result, err error) {
 	s.observed, err = cloud.Get(ctx, s.identity())
+	if driver.IsNotFound(err) || driver.IsNotOwned(err) {
+		if corrected, correctErr := r.correctIdentity(ctx, s, cloud); corrected || correctErr != nil {
+			s.waiting = corrected
+			return ctrl.Result{}, correctErr
+		}
+	}
 	switch {
 	case driver.IsNotFound(err):
 		s.observed = driver.Instance{State: driver.Terminated}
@@ -101,7 +107,7 @@ func vouchedAddresses(observed driver.Instance) []string {
 // deleteInstance deletes the instance and reads whether it still exists. It sets state.removal for the event.
 func (r *Reconciler[M, C]) deleteInstance(ctx context.Context, s *state[M, C]) (gone bool, result ctrl.Result, err error) {
 	if !claimed(s.machine) {
-		// No creation was asked for, so nothing in the cloud is this machine's, whatever its spec names.
+		// No creation was requested, so nothing in the cloud is this machine's, whatever its spec names.
 		s.removal = machinestatus.InstanceNeverCreated(s.machine.GetProviderID())
 		return true, ctrl.Result{}, nil
 	}
@@ -210,7 +216,7 @@ func verifyAfter(found driver.Instance) ctrl.Result {
 // not change the condition of an instance that runs.
 func (r *Reconciler[M, C]) failed(ctx context.Context, s *state[M, C], err error) (ctrl.Result, error) {
 	problem := machinestatus.ProblemOf(s.machine, err)
-	if problem.Silent {
+	if problem.Unreported {
 		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	running := ptr.Deref(s.machine.GetStatus().Initialization.Provisioned, false) && s.machine.GetDeletionTimestamp().IsZero()

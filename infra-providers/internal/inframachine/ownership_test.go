@@ -131,8 +131,8 @@ func TestForeignInstanceIsNotReportedAsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, fake.Options{})
-			victim, _ := r.machine("victim")
-			r.settle(victim)
+			owner, _ := r.machine("victim")
+			r.settle(owner)
 			machine, _ := r.machine("worker")
 			r.settle(machine)
 			r.wantInCloud(2)
@@ -141,7 +141,7 @@ func TestForeignInstanceIsNotReportedAsDeleted(t *testing.T) {
 			}
 			wrong := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
 				Namespace: machine.Namespace, Name: machine.Name, Labels: machine.Labels, Annotations: machine.Annotations, Finalizers: machine.Finalizers,
-			}, Spec: infrav1.SimMachineSpec{InstanceType: "small", ProviderID: victim.Spec.ProviderID}}
+			}, Spec: infrav1.SimMachineSpec{InstanceType: "small", ProviderID: owner.Spec.ProviderID}}
 			r.update(machine, func() { machine.Finalizers = nil })
 			r.delete(machine)
 			if err := cluster.Client.Create(t.Context(), wrong); err != nil {
@@ -152,7 +152,7 @@ func TestForeignInstanceIsNotReportedAsDeleted(t *testing.T) {
 			r.settle(wrong)
 			r.wantGone(wrong)
 			r.wantInCloud(1)
-			if _, ok := r.cloud.Snapshot().Instances[victim.UID]; !ok {
+			if _, ok := r.cloud.Snapshot().Instances[owner.UID]; !ok {
 				t.Error("the victim lost its instance")
 			}
 			r.wantEvent(machinestatus.InstanceNotOwnedReason, "InstanceDeleted")
@@ -174,13 +174,13 @@ func TestForeignInstanceAndAnUntaggedOne(t *testing.T) {
 			r.faults = func(call fake.Call) fake.Fault {
 				switch byProviderID := call.Identity.ProviderID != ""; {
 				case call.Operation == "delete" && byProviderID:
-					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: call.Identity.ProviderID, Found: other, Asked: call.Identity}}
+					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: call.Identity.ProviderID, Found: other, Requested: call.Identity}}
 				case call.Operation == operation && !byProviderID:
-					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Asked: call.Identity}}
+					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Requested: call.Identity}}
 				case call.Operation == "get" && !byProviderID:
 					return fake.Fault{Err: &driver.NotFoundError{What: "instance"}}
 				case call.Operation == "delete":
-					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Found: other, Asked: call.Identity}}
+					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Found: other, Requested: call.Identity}}
 				}
 				return fake.Fault{}
 			}
@@ -206,7 +206,7 @@ func TestUntaggedInstanceWithoutAProviderID(t *testing.T) {
 	r.faults = func(call fake.Call) fake.Fault {
 		switch call.Operation {
 		case "delete":
-			return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Asked: call.Identity}}
+			return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Requested: call.Identity}}
 		case "get":
 			return fake.Fault{Err: &driver.NotFoundError{What: "instance"}}
 		}
@@ -306,7 +306,7 @@ func TestReleaseAfterARateLimit(t *testing.T) {
 // TestDeletesWhatIsLeftBesideTheInstance: a volume that the cloud fails to delete with its server.
 func TestDeletesWhatIsLeftBesideTheInstance(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, fake.Options{DeleteReads: 2, DisksStay: true})
+	r := newFixture(t, fake.Options{DeleteReads: 2, RetainDisks: true})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.delete(machine)

@@ -208,13 +208,13 @@ func TestIgnoresMachinesOutsideTheWatchFilter(t *testing.T) {
 	r := newFixture(t, fake.Options{})
 	r.watchFilter = "mine"
 	r.restart()
-	theirs, _ := r.machine("theirs")
+	foreign, _ := r.machine("theirs")
 	mine, _ := r.machine("mine")
 	r.update(mine, func() { mine.Labels[clusterv1.WatchLabel] = "mine" })
-	r.settle(theirs)
+	r.settle(foreign)
 	r.settle(mine)
-	if len(theirs.Finalizers) > 0 || len(theirs.Status.Conditions) > 0 {
-		t.Errorf("a machine of another provider was touched: %+v", theirs)
+	if len(foreign.Finalizers) > 0 || len(foreign.Status.Conditions) > 0 {
+		t.Errorf("a machine of another provider was touched: %+v", foreign)
 	}
 	r.wantInCloud(1)
 }
@@ -497,8 +497,8 @@ func TestPendingDeletionHasTheMessageOfTheCloud(t *testing.T) {
 func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})
-	victim, _ := r.machine("worker")
-	r.settle(victim)
+	owner, _ := r.machine("worker")
+	r.settle(owner)
 	evil, err := cluster.Namespace(t.Context(), "evil")
 	if err != nil {
 		t.Fatal(err)
@@ -507,13 +507,13 @@ func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 	for name, forge := range map[string]func(*infrav1.SimMachine){
 		"without anything":      func(*infrav1.SimMachine) {},
 		"with the cluster's":    func(m *infrav1.SimMachine) { m.Labels = inCluster },
-		"with the identity too": func(m *infrav1.SimMachine) { m.Labels, m.Annotations = inCluster, victim.Annotations },
+		"with the identity too": func(m *infrav1.SimMachine) { m.Labels, m.Annotations = inCluster, owner.Annotations },
 		"with the identity only": func(m *infrav1.SimMachine) {
-			m.Labels, m.Annotations, m.Spec.ProviderID = inCluster, victim.Annotations, ""
+			m.Labels, m.Annotations, m.Spec.ProviderID = inCluster, owner.Annotations, ""
 		},
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other, all have the victim's name
-			forged := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: evil, Name: "worker", Finalizers: []string{infrav1.MachineFinalizer}}, Spec: victim.Spec}
+			forged := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: evil, Name: "worker", Finalizers: []string{infrav1.MachineFinalizer}}, Spec: owner.Spec}
 			forge(forged)
 			if err := cluster.Client.Create(t.Context(), forged); err != nil {
 				t.Fatal(err)
@@ -527,19 +527,19 @@ func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 			}
 		})
 	}
-	r.settle(victim)
-	r.wantReason(victim, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.settle(owner)
+	r.wantReason(owner, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
 func TestForeignInstanceIsNotTouched(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})
-	victim, _ := r.machine("victim")
-	r.settle(victim)
-	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = victim.Spec.ProviderID })
+	owner, _ := r.machine("victim")
+	r.settle(owner)
+	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = owner.Spec.ProviderID })
 	r.settle(thief)
 	r.wantReason(thief, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
-	copied, _ := r.machine("copied", func(m *infrav1.SimMachine) { m.Annotations = victim.Annotations })
+	copied, _ := r.machine("copied", func(m *infrav1.SimMachine) { m.Annotations = owner.Annotations })
 	r.settle(copied)
 	r.wantReason(copied, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
 
@@ -549,7 +549,7 @@ func TestForeignInstanceIsNotTouched(t *testing.T) {
 	r.wantGone(thief)
 	r.wantGone(copied)
 	r.wantInCloud(1)
-	if _, ok := r.cloud.Snapshot().Instances[victim.UID]; !ok {
+	if _, ok := r.cloud.Snapshot().Instances[owner.UID]; !ok {
 		t.Error("the victim lost its instance")
 	}
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // TestShortageDelaysNoOtherNamespace: both use the provider's own account, and the cloud refuses what the machines of
-// one of them ask for.
+// one of them request.
 func TestShortageDelaysNoOtherNamespace(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})
-	theirs := r.home
+	foreign := r.home
 	namespace, err := cluster.Namespace(t.Context(), "other")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestShortageDelaysNoOtherNamespace(t *testing.T) {
 	}
 	r.alternatives = []fake.Config{}
 	r.faults = func(call fake.Call) fake.Fault {
-		if call.Operation == "create" && call.Identity.Owner.Namespace == theirs.Namespace {
+		if call.Operation == "create" && call.Identity.Owner.Namespace == foreign.Namespace {
 			return fake.Fault{Err: &driver.InsufficientCapacityError{InstanceType: "small", Err: errors.New("there are no free addresses in their subnet")}}
 		}
 		return fake.Fault{}

@@ -16,14 +16,14 @@ import (
 	"drover.io/infra-providers/driver/fake"
 )
 
-// crowd lists many instances, all of one machine or each of its own.
-type crowd struct {
+// instances lists many instances, all of one machine or each of its own.
+type instances struct {
 	driver.Driver[fake.Config]
 	many   int
 	copies bool
 }
 
-func (c crowd) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, error] {
+func (c instances) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		for n := range c.many {
 			id := driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: "m", Owner: driver.Owner{UID: "c", Namespace: "a", Name: "home"}, ProviderID: fmt.Sprintf("fake:///a/%d", n)}
@@ -40,7 +40,7 @@ func (c crowd) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, er
 // TestManyCopiesOfAMachineCostNoMore: a server that a Secret names may show any number of instances with the tags of one.
 func TestManyCopiesOfAMachineCostNoMore(t *testing.T) {
 	refresh := func(copies bool) time.Duration {
-		v := New[fake.Config](crowd{fake.New(fake.Options{}), 40_000, copies}, Options{Interval: time.Minute, Unsettled: time.Second, Now: time.Now, Changed: func(driver.Identity) {}})
+		v := New[fake.Config](instances{fake.New(fake.Options{}), 40_000, copies}, Options{Interval: time.Minute, Unsettled: time.Second, Now: time.Now, Changed: func(driver.Identity) {}})
 		var took time.Duration
 		for range 2 { // the second list replaces what the first showed
 			began := time.Now()

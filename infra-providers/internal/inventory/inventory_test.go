@@ -315,8 +315,8 @@ func TestSlowDeletionsAreListed(t *testing.T) {
 	b.wantCalls("get", 2+many-1+many-1) // each once when a list missed it, and once more by wantGone
 }
 
-// TestStepOfADeletionIsReadDirectly: it may have been the last one, and the caller repeats Delete while a step is due.
-func TestStepOfADeletionIsReadDirectly(t *testing.T) {
+// TestPendingDeletionStepBypassesInventory: it may have been the last one, and the caller repeats Delete while a step is due.
+func TestPendingDeletionStepBypassesInventory(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{Steps: 2, DeleteReads: 1})
 	b.make(2)

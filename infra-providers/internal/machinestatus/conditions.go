@@ -66,7 +66,7 @@ const (
 	UnauthorizedReason = errorreason.Unauthorized
 	// QuotaExceededReason: the account's quota is used up.
 	QuotaExceededReason = errorreason.QuotaExceeded
-	// InsufficientCapacityReason: the cloud has no room for the instance type in the zone.
+	// InsufficientCapacityReason: the cloud has no capacity for the instance type in the zone.
 	InsufficientCapacityReason = errorreason.InsufficientCapacity
 	// RateLimitedReason: the account calls the cloud too often.
 	RateLimitedReason = errorreason.RateLimited
@@ -113,7 +113,7 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 	case InvalidConfigurationReason:
 		problem.Advice = "; delete the Machine and fix its template"
 	case InstanceNotOwnedReason:
-		problem.Advice = "; it is left alone, delete the Machine"
+		problem.Advice = "; it is not deleted, delete the Machine"
 	}
 	return problem
 }
@@ -141,7 +141,7 @@ func MayRelease(err error) bool {
 }
 
 func releaseAdvice[M driver.Machine](machine M) string {
-	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, ReleaseValue(machine))
+	return fmt.Sprintf("to remove the object and keep the instance, set the annotation %s=%s", infrav1.ReleaseAnnotation, ReleaseValue(machine))
 }
 
 // ReleaseValue is the value of the annotation that releases an instance: its providerID, or where none is known the
@@ -159,16 +159,16 @@ func SetWaiting[M driver.Machine](machine M, reason, message string) {
 	setReady(machine, metav1.ConditionFalse, reason, message)
 }
 
-// SetShortage writes which places have no room, and what is next.
-func SetShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
+// SetShortage writes which places have no capacity, and what is next.
+func SetShortage[M driver.Machine](machine M, shortages []throttle.UnavailableOffering, next string) {
 	problem := errorreason.Problem{}
 	var messages []string
-	listed := map[throttle.Place]bool{}
+	listed := map[throttle.Offering]bool{}
 	for _, place := range shortages {
-		if place.Left == 0 || listed[place.Place] {
+		if place.Left == 0 || listed[place.Offering] {
 			continue
 		}
-		listed[place.Place] = true
+		listed[place.Offering] = true
 		if problem.Reason != InsufficientCapacityReason {
 			problem = ProblemOf(machine, place.Cause)
 		}
@@ -177,12 +177,12 @@ func SetShortage[M driver.Machine](machine M, shortages []throttle.Shortage, nex
 	SetWaiting(machine, problem.Reason, strings.Join(messages, "; ")+problem.Advice+"; "+next)
 }
 
-// describeShortage is what has no room where, with the message of the cloud.
-func describeShortage(place throttle.Shortage) string {
+// describeShortage is what has no capacity where, with the message of the cloud.
+func describeShortage(place throttle.UnavailableOffering) string {
 	if full, ok := errors.AsType[*driver.InsufficientCapacityError](place.Cause); ok {
-		return fmt.Sprintf("no capacity for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, full.Err)
+		return fmt.Sprintf("no capacity for %q in %q: %v", place.Offering.InstanceType, place.Offering.Zone, full.Err)
 	}
-	return fmt.Sprintf("no quota for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, place.Cause)
+	return fmt.Sprintf("no quota for %q in %q: %v", place.Offering.InstanceType, place.Offering.Zone, place.Cause)
 }
 
 // ClusterUnknown is the message of ClusterUnknownReason.

@@ -122,21 +122,21 @@ func InstanceNeverCreated(providerID string) Event {
 	if providerID == "" {
 		return Event{
 			Log:  "removed finalizer without an instance",
-			Type: corev1.EventTypeNormal, Reason: "InstanceNeverCreated", Action: "Delete", Note: "no instance was ever asked for",
+			Type: corev1.EventTypeNormal, Reason: "InstanceNeverCreated", Action: "Delete", Note: "no instance was requested",
 		}
 	}
-	return keptInstance(InstanceNotOwnedReason, providerID, fmt.Sprintf("no instance was ever asked for: what spec.providerID names, %q, is left alone", providerID))
+	return keptInstance(InstanceNotOwnedReason, providerID, fmt.Sprintf("no instance was requested: what spec.providerID names, %q, is not deleted", providerID))
 }
 
 // InstanceNotOwned is for a machine whose recorded instance belongs to another owner.
 func InstanceNotOwned(cause *driver.NotOwnedError) Event {
-	return keptInstance(InstanceNotOwnedReason, cause.ProviderID, cause.Error()+": it is left alone, and this machine has no other")
+	return keptInstance(InstanceNotOwnedReason, cause.ProviderID, cause.Error()+": it is not deleted, and this machine has no other")
 }
 
 // InstanceReleased is for a machine whose instance the user keeps.
 func InstanceReleased(name string, cause error) Event {
 	return keptInstance("InstanceReleased", name,
-		fmt.Sprintf("%q is left in the cloud as the annotation %s asks, and may cost money: %v", name, infrav1.ReleaseAnnotation, cause))
+		fmt.Sprintf("%q is left in the cloud, as requested by the annotation %s, and may cost money: %v", name, infrav1.ReleaseAnnotation, cause))
 }
 
 func keptInstance(reason, providerID, note string) Event {

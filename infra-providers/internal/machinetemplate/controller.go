@@ -78,7 +78,7 @@ func (r *Reconciler[M, C]) settle(template driver.Template[M], offer offer, caus
 		return r.after(readyInterval), nil
 	}
 	problem := problemOf(cause)
-	if problem.Silent {
+	if problem.Unreported {
 		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	setInvalid(template, problem, cause)

@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// silent hides every ability of a driver.
-type silent struct{ driver.Driver[fake.Config] }
+// unreachable hides every ability of a driver.
+type unreachable struct{ driver.Driver[fake.Config] }
 
 // sizeless is a cloud that knows images and no sizes.
 type sizeless struct {
@@ -50,9 +50,9 @@ func (s sizeless) FindImage(ctx context.Context, config fake.Config) (driver.Ima
 	return s.images.FindImage(ctx, config)
 }
 
-// troubled is the fake cloud, whose calls fail as the test says.
-func troubled(trouble *error) *fake.Cloud {
-	return fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: *trouble} }})
+// failing is the fake cloud, whose calls fail as the test says.
+func failing(failure *error) *fake.Cloud {
+	return fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: *failure} }})
 }
 
 // counting counts the writes that reach the API server.
@@ -72,7 +72,7 @@ type shop struct {
 	t         *testing.T
 	namespace string
 	api       *counting
-	// next is what the last reconcile asked for.
+	// next is what the last reconcile requested.
 	next ctrl.Result
 }
 
@@ -92,8 +92,8 @@ func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
 			}
 			return fake.Config{InstanceType: m.Spec.InstanceType, Image: m.Spec.Zone}, nil
 		},
-		Place:   func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
-		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Offering: func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
+		Account:  func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
 			return cloud, nil
 		},
@@ -139,7 +139,7 @@ func (s *shop) unchanged(template *infrav1.SimMachineTemplate) error {
 	return err
 }
 
-// verdict is Ready without its time.
+// result is Ready without its time.
 func verdict(template *infrav1.SimMachineTemplate) metav1.Condition {
 	found := meta.FindStatusCondition(template.Status.Conditions, clusterv1.ReadyCondition)
 	if found == nil {
@@ -216,7 +216,7 @@ func TestReasonsOfReady(t *testing.T) {
 			5*time.Minute + 30*time.Second, amd64,
 		},
 		"refused credentials": {
-			troubled(&refused), infrav1.SimMachineSpec{InstanceType: "small"},
+			failing(&refused), infrav1.SimMachineSpec{InstanceType: "small"},
 			metav1.Condition{Status: "False", Reason: "Unauthorized", Message: "token refused; check the credentials and what they permit"},
 			66 * time.Second, amd64,
 		},
@@ -231,7 +231,7 @@ func TestReasonsOfReady(t *testing.T) {
 			33 * time.Minute, infrav1.NodeInfo{Architecture: "arm64"},
 		},
 		"a spec of a cloud that tells nothing": {
-			silent{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "xlarge"},
+			unreachable{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "xlarge"},
 			metav1.Condition{Status: "True", Reason: "Valid"}, 33 * time.Minute, none,
 		},
 	} {
@@ -285,7 +285,7 @@ func TestTransientErrorKeepsReady(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("gateway timeout")
 	for name, test := range map[string]struct {
-		trouble error
+		failure error
 		// retry is the pause, zero for back-off.
 		retry time.Duration
 	}{
@@ -295,13 +295,13 @@ func TestTransientErrorKeepsReady(t *testing.T) {
 		for image, status := range map[string]metav1.ConditionStatus{"linux": metav1.ConditionTrue, "solaris": metav1.ConditionFalse} {
 			t.Run(name+" of "+image, func(t *testing.T) {
 				t.Parallel()
-				var trouble error
-				s := newShop(t, troubled(&trouble))
+				var failure error
+				s := newShop(t, failing(&failure))
 				template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small", Zone: image}, nil)
 				if err != nil || verdict(template).Status != status {
 					t.Fatalf("got %+v and %v, want %s", verdict(template), err, status)
 				}
-				trouble = test.trouble
+				failure = test.failure
 				err = s.unchanged(template)
 				if backsOff := errors.Is(err, cause); backsOff != (test.retry == 0) || s.next.RequeueAfter > test.retry {
 					t.Errorf("looked at again after %s and %v, want %s", s.next.RequeueAfter, err, test.retry)
@@ -313,9 +313,9 @@ func TestTransientErrorKeepsReady(t *testing.T) {
 
 func TestReadyIsUnknownAtFirst(t *testing.T) {
 	t.Parallel()
-	trouble := errors.New("gateway timeout")
-	cause := trouble
-	s := newShop(t, troubled(&trouble))
+	failure := errors.New("gateway timeout")
+	cause := failure
+	s := newShop(t, failing(&failure))
 	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small"}, nil)
 	if !errors.Is(err, cause) {
 		t.Errorf("got %v, want it for back-off", err)
@@ -324,7 +324,7 @@ func TestReadyIsUnknownAtFirst(t *testing.T) {
 	if err := s.unchanged(template); !errors.Is(err, cause) {
 		t.Errorf("got %v, want it for back-off", err)
 	}
-	trouble = nil
+	failure = nil
 	if err := s.again(template); err != nil {
 		t.Fatal(err)
 	}

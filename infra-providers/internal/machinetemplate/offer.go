@@ -14,7 +14,7 @@ import (
 // offer is what a machine of a template would be. What is not known is zero.
 type offer struct {
 	instanceType string
-	size         driver.Size
+	size         driver.Capacity
 	image        driver.Image
 }
 
@@ -26,8 +26,8 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 	if err != nil {
 		return found, err
 	}
-	if r.Cloud.Place != nil {
-		found.instanceType, _ = r.Cloud.Place(config)
+	if r.Cloud.Offering != nil {
+		found.instanceType, _ = r.Cloud.Offering(config)
 	}
 	cloud, err := r.Accounts.Driver(ctx, machine)
 	if err == nil && cloud.Size != nil {

@@ -31,10 +31,10 @@ func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
 	run(t, filepath.Join(root, "api"), "go", "tool", "-modfile="+tools, "controller-gen", "object", "crd", "paths=./infrastructure/...", "output:crd:dir=crds/bases")
 	module := filepath.Join(root, "infra-providers")
 	run(t, module, "go", "vet", "./acme/...", "./cmd/acme")
-	told := run(t, module, "go", "test", "-v", "./acme")
+	output := run(t, module, "go", "test", "-v", "./acme")
 	for _, passed := range []string{"--- PASS: TestConformance/creates_once_when_the_answer_was_lost", "0 leaked, 0 doubled, 0 stuck"} {
-		if !strings.Contains(told, passed) {
-			t.Errorf("the tests lack %q:\n%s", passed, told)
+		if !strings.Contains(output, passed) {
+			t.Errorf("the tests lack %q:\n%s", passed, output)
 		}
 	}
 	if err := acme.scaffold(root); err == nil {

@@ -26,7 +26,7 @@ type tenantServer struct {
 	driver.Driver[fake.Config]
 	// list is what it shows.
 	list func(context.Context) iter.Seq2[driver.Instance, error]
-	// deleted are those that it was asked to delete, which it says it has done.
+	// deleted are those whose deletion was requested, which it reports as done.
 	mu      sync.Mutex
 	deleted []string
 }
@@ -80,10 +80,10 @@ func (f *fixture) showing(owner driver.Owner, more int) func(context.Context) it
 // none of them go, and shows what is in the provider's own account under the same IDs.
 func TestTenantServerProtectsNoOrphan(t *testing.T) {
 	t.Parallel()
-	f, theirs := newFixture(t, usual), newFixture(t, usual)
+	f, other := newFixture(t, usual), newFixture(t, usual)
 	server := &tenantServer{Driver: fake.New(fake.Options{})}
-	server.list = f.showing(theirs.owner(), 2*usual.Cap)
-	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
+	server.list = f.showing(other.owner(), 2*usual.Cap)
+	f.connectServer(other.home.Namespace, secretPrefix+other.home.Namespace, server)
 	f.createOrphan("lost")
 	f.sweep(3)
 	f.wantInCloud(0, 0)
@@ -96,11 +96,11 @@ func TestTenantServerProtectsNoOrphan(t *testing.T) {
 // everything in that Cluster from being collected, and an old one, which would be deleted.
 func TestTenantServerListsOnlyItsNamespace(t *testing.T) {
 	t.Parallel()
-	f, theirs := newFixture(t, usual), newFixture(t, usual)
+	f, other := newFixture(t, usual), newFixture(t, usual)
 	f.others["u"] = true
 	server := &tenantServer{Driver: fake.New(fake.Options{})}
 	server.list = f.showing(f.owner(), 2)
-	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
+	f.connectServer(other.home.Namespace, secretPrefix+other.home.Namespace, server)
 	f.createOrphan("lost")
 	f.sweep(3)
 	f.wantInCloud(0, 0)
@@ -108,8 +108,8 @@ func TestTenantServerListsOnlyItsNamespace(t *testing.T) {
 		t.Errorf("the tenant's server was asked to delete %q", server.deleted)
 	}
 	for len(f.recorder.Events) > 0 {
-		if told := f.nextEvent(); strings.Contains(told, "fake-") || strings.Contains(told, "theirs") {
-			t.Errorf("the other tenant was told %q", told)
+		if event := f.nextEvent(); strings.Contains(event, "fake-") || strings.Contains(event, "theirs") {
+			t.Errorf("the other tenant was told %q", event)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestAccountsAreListedConcurrently(t *testing.T) {
 // TestListWithoutEndIsAborted has a server that shows instances for ever.
 func TestListWithoutEndIsAborted(t *testing.T) {
 	t.Parallel()
-	f, theirs := newFixture(t, usual), newFixture(t, usual)
+	f, other := newFixture(t, usual), newFixture(t, usual)
 	server := &tenantServer{Driver: fake.New(fake.Options{})}
 	server.list = func(context.Context) iter.Seq2[driver.Instance, error] {
 		return func(yield func(driver.Instance, error) bool) {
@@ -150,7 +150,7 @@ func TestListWithoutEndIsAborted(t *testing.T) {
 			}
 		}
 	}
-	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
+	f.connectServer(other.home.Namespace, secretPrefix+other.home.Namespace, server)
 	f.createOrphan("lost")
 	for range 2 {
 		f.now = f.now.Add(21 * time.Minute)

@@ -136,9 +136,9 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if in.Clusters, err = c.standings(ctx, in, clusters); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
-	judged := Plan(in)
-	c.report(ctx, judged, clusters)
-	failures = append(failures, c.act(ctx, judged, clusters, accounts))
+	classified := Plan(in)
+	c.report(ctx, classified, clusters)
+	failures = append(failures, c.act(ctx, classified, clusters, accounts))
 	sweepsTotal.WithLabelValues(c.Cloud.Name).Inc()
 	return errors.Join(failures...)
 }
@@ -153,7 +153,7 @@ func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]
 		}
 	}
 	for i, thing := range in.Found {
-		if in.wants(thing) || c.owned[thing.Account][thing.key()] {
+		if in.isOwned(thing) || c.owned[thing.Account][thing.key()] {
 			if owned[thing.Account] == nil {
 				owned[thing.Account] = map[string]bool{}
 			}
@@ -166,11 +166,11 @@ func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]
 }
 
 // report keeps every orphan as a suspect, and records it when it is first found.
-func (c *Collector[M, C]) report(ctx context.Context, judged []Judged, clusters map[driver.Owner]*clusterv1.Cluster) {
+func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, clusters map[driver.Owner]*clusterv1.Cluster) {
 	suspects := map[string]time.Time{}
-	counts := map[Verdict]int{}
-	for _, thing := range judged {
-		counts[thing.Verdict]++
+	counts := map[Class]int{}
+	for _, thing := range classified {
+		counts[thing.Class]++
 		since, before := c.suspects[thing.key()]
 		cluster := clusters[thing.Identity.Owner]
 		if cluster == nil || !c.WatchFilter.Matches(cluster) || !thing.remarkable() {
@@ -183,24 +183,24 @@ func (c *Collector[M, C]) report(ctx context.Context, judged []Judged, clusters 
 		suspects[thing.key()] = since
 	}
 	c.suspects = suspects
-	c.reportMissing(ctx, judged)
-	for _, verdict := range verdicts {
-		foundGauge.WithLabelValues(c.Cloud.Name, string(verdict)).Set(float64(counts[verdict]))
+	c.reportMissing(ctx, classified)
+	for _, class := range classes {
+		foundGauge.WithLabelValues(c.Cloud.Name, string(class)).Set(float64(counts[class]))
 	}
 }
 
 // act deletes the orphans that a live read confirms, those of an account one after another.
-func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map[driver.Owner]*clusterv1.Cluster, accounts map[string]*listed[C]) error {
+func (c *Collector[M, C]) act(ctx context.Context, classified []Classified, clusters map[driver.Owner]*clusterv1.Cluster, accounts map[string]*listed[C]) error {
 	if c.Options.DryRun {
 		return nil
 	}
 	orphans, tried := map[string][]Found{}, map[string]bool{}
-	for _, thing := range judged {
-		if thing.Verdict == Orphaned {
+	for _, thing := range classified {
+		if thing.Class == ClassOrphaned {
 			holder := accounts[thing.Account].holder()
 			orphans[holder] = append(orphans[holder], thing.Found)
 			tried[thing.key()] = true
-		} else if c.tried[thing.key()] && thing.Verdict == Spared {
+		} else if c.tried[thing.key()] && thing.Class == ClassOverLimit {
 			tried[thing.key()] = true
 		}
 	}

@@ -65,7 +65,7 @@ type fixture struct {
 	timers *clocktesting.FakeClock
 }
 
-// fixtureClock tells the time of a fixture.
+// fixtureClock is the clock of a fixture.
 type fixtureClock struct {
 	clock.Clock
 	fixture *fixture
@@ -207,7 +207,7 @@ func (f *fixture) createOwned(name string) types.UID {
 	return machine.UID
 }
 
-// claim sets the condition that tells which management cluster acts on the workload cluster.
+// claim sets the condition that states which management cluster acts on the workload cluster.
 func (f *fixture) claim(status metav1.ConditionStatus, reason string) {
 	f.Helper()
 	f.home.Status.Conditions = []metav1.Condition{{
@@ -266,8 +266,8 @@ func TestDeletesAnOrphanInTheSecondSweep(t *testing.T) {
 	kept := f.createOwned("kept")
 	f.sweep(1)
 	f.wantInCloud(2, 2)
-	if told := f.nextEvent(); !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
-		t.Errorf("told %q", told)
+	if event := f.nextEvent(); !strings.Contains(event, "OrphanFound") || !strings.Contains(event, `machine "lost" has no owner`) {
+		t.Errorf("told %q", event)
 	}
 	f.sweep(1)
 	f.wantInCloud(1, 1)
@@ -350,8 +350,8 @@ func TestForeignInstanceProtectsTheCluster(t *testing.T) {
 	f.sweep(3)
 	f.wantInCloud(2, 2)
 	for range 2 { // the instance and its disk
-		if told := f.nextEvent(); !strings.Contains(told, "OrphanOfAnotherManagementCluster") || !strings.Contains(told, `machine "theirs"`) {
-			t.Errorf("told %q", told)
+		if event := f.nextEvent(); !strings.Contains(event, "OrphanOfAnotherManagementCluster") || !strings.Contains(event, `machine "theirs"`) {
+			t.Errorf("told %q", event)
 		}
 	}
 	if len(f.recorder.Events) > 0 {
@@ -445,13 +445,13 @@ func TestDeletesNothing(t *testing.T) {
 			}
 		}, false},
 		"while a MachineDeployment of the Cluster is frozen for an overshoot": {usual, func(f *fixture) {
-			f.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "")
+			f.createOwner(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "")
 		}, false},
 		"while a MachineSet of the Cluster is frozen by hand": {usual, func(f *fixture) {
-			f.fleet(&clusterv1.MachineSet{}, "", "true")
+			f.createOwner(&clusterv1.MachineSet{}, "", "true")
 		}, false},
 		"while an order to freeze a MachineDeployment is not understood": {usual, func(f *fixture) {
-			f.fleet(&clusterv1.MachineDeployment{}, "", "True")
+			f.createOwner(&clusterv1.MachineDeployment{}, "", "True")
 		}, false},
 		"while the workload cluster does not answer": {usual, func(f *fixture) {
 			f.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -549,35 +549,35 @@ func TestDeletesNothing(t *testing.T) {
 			}
 			f.wantInCloud(1, 1)
 			for len(f.recorder.Events) > 0 {
-				if told := f.nextEvent(); strings.Contains(told, "OrphanDeleted") {
-					t.Errorf("told %q", told)
+				if event := f.nextEvent(); strings.Contains(event, "OrphanDeleted") {
+					t.Errorf("told %q", event)
 				}
 			}
 		})
 	}
 }
 
-// fleet creates a MachineDeployment or MachineSet of the Cluster with a label and the operator's word on
+// createOwner creates a MachineDeployment or MachineSet of the Cluster with a label and the operator's word on
 // freezing.
-func (f *fixture) fleet(object client.Object, label, word string) {
+func (f *fixture) createOwner(object client.Object, label, word string) {
 	f.Helper()
 	template := clusterv1.MachineTemplateSpec{
-		ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"fleet": "a"}},
+		ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"pool": "a"}},
 		Spec: clusterv1.MachineSpec{
 			ClusterName:       "home",
 			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("data")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachineTemplate", Name: "t"},
 		},
 	}
-	selector := metav1.LabelSelector{MatchLabels: map[string]string{"fleet": "a"}}
-	switch fleet := object.(type) {
+	selector := metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}}
+	switch owner := object.(type) {
 	case *clusterv1.MachineDeployment:
-		fleet.Spec = clusterv1.MachineDeploymentSpec{ClusterName: "home", Selector: selector, Template: template}
+		owner.Spec = clusterv1.MachineDeploymentSpec{ClusterName: "home", Selector: selector, Template: template}
 	case *clusterv1.MachineSet:
-		fleet.Spec = clusterv1.MachineSetSpec{ClusterName: "home", Selector: selector, Template: template}
+		owner.Spec = clusterv1.MachineSetSpec{ClusterName: "home", Selector: selector, Template: template}
 	}
 	object.SetNamespace(f.home.Namespace)
-	object.SetGenerateName("fleet-")
+	object.SetGenerateName("owner-")
 	object.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "home"})
 	if label != "" {
 		object.GetLabels()[label] = "true"
@@ -590,13 +590,13 @@ func (f *fixture) fleet(object client.Object, label, word string) {
 	}
 }
 
-// TestUnfrozenOwner has fleets that are not frozen, one of them by the operator's word.
-func TestUnfrozenOwner(t *testing.T) {
+// TestDeletesOrphanOfUnfrozenOwner has owners that are not frozen, one of them by the annotation.
+func TestDeletesOrphanOfUnfrozenOwner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
 	f.createOrphan("lost")
-	f.fleet(&clusterv1.MachineDeployment{}, "", "")
-	f.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
+	f.createOwner(&clusterv1.MachineDeployment{}, "", "")
+	f.createOwner(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
 	f.sweep(2)
 	f.wantInCloud(0, 0)
 }

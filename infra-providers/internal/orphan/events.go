@@ -41,19 +41,19 @@ func (c *Collector[M, C]) machineKind() string {
 }
 
 // foundEvent is for a thing that is found for the first time.
-func (c *Collector[M, C]) foundEvent(thing Judged) event {
-	switch thing.Verdict {
-	case Foreign:
+func (c *Collector[M, C]) foundEvent(thing Classified) event {
+	switch thing.Class {
+	case ClassForeign:
 		return foundElsewhere(thing.Found)
-	case Extra:
-		return foundExtra(thing.Found)
+	case ClassDuplicate:
+		return foundDuplicate(thing.Found)
 	}
 	return foundOrphan(thing.Found, c.Options)
 }
 
 func foundElsewhere(thing Found) event {
 	return event{"found orphan of another management cluster", "OrphanOfAnotherManagementCluster", "Sweep", fmt.Sprintf(
-		"%s %q of machine %q was created while no provider of this management cluster was running: this management cluster, or another that knows this Cluster, was restored from a snapshot; nothing of the Cluster is collected as an orphan",
+		"%s %q of machine %q was created while no provider of this management cluster was running: this management cluster, or another with the same Cluster, was restored from a snapshot; nothing of the Cluster is collected as an orphan",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
@@ -65,17 +65,17 @@ func foundOrphan(thing Found, options Options) event {
 	return event{"found orphan", "OrphanFound", "Sweep", fmt.Sprintf("%s %q of machine %q has no owner: %s", thing.Kind, thing.ID, thing.Identity.Name, next)}
 }
 
-func foundExtra(thing Found) event {
-	return event{"found extra instance", "ExtraInstance", "Sweep", fmt.Sprintf(
-		"%s %q carries the tags of machine %q, whose instance is another: it is not deleted by itself; delete it in the cloud, or take the tags off it if it is to stay",
+func foundDuplicate(thing Found) event {
+	return event{"found duplicate instance", "DuplicateInstance", "Sweep", fmt.Sprintf(
+		"%s %q has the tags of machine %q, which has another instance: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
 // reportMissing logs once what belongs to Clusters that do not exist here. There is no object for an event.
-func (c *Collector[M, C]) reportMissing(ctx context.Context, judged []Judged) {
+func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classified) {
 	missing, things := map[driver.Owner]bool{}, map[driver.Owner][]string{}
-	for _, thing := range judged {
-		if thing.Verdict == ClusterMissing {
+	for _, thing := range classified {
+		if thing.Class == ClassClusterMissing {
 			owner := thing.Identity.Owner
 			missing[owner], things[owner] = true, append(things[owner], thing.Kind+"/"+thing.ID)
 		}
@@ -90,5 +90,5 @@ func (c *Collector[M, C]) reportMissing(ctx context.Context, judged []Judged) {
 }
 
 func deletedOrphan(thing Found) event {
-	return event{"deleted orphan", "OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which machine %q left behind", thing.Kind, thing.ID, thing.Identity.Name)}
+	return event{"deleted orphan", "OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which remained of machine %q", thing.Kind, thing.ID, thing.Identity.Name)}
 }

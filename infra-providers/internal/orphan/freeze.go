@@ -27,7 +27,7 @@ const coreTimeout = 2 * time.Minute
 
 // standings returns which Clusters are another provider's, and in which nothing may be deleted: those that are paused,
 // those whose API server does not answer, those that another management cluster acts on, all while machine-controller does
-// not run, and those with a MachineDeployment or MachineSet that is frozen. More Machines than were asked for may be
+// not run, and those with a MachineDeployment or MachineSet that is frozen. More Machines than were requested may be
 // the effect of a stale cache, and so may be an instance without an owner. Leases and freezes are read only for Clusters in
 // which something has no owner.
 func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[driver.Owner]*clusterv1.Cluster) (map[driver.Owner]Standing, error) {
@@ -39,7 +39,7 @@ func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[
 		}
 	}
 	for _, thing := range in.Found {
-		if standing, known := standings[thing.Identity.Owner]; known && thing.Elsewhere && !in.wants(thing) {
+		if standing, known := standings[thing.Identity.Owner]; known && thing.Elsewhere && !in.isOwned(thing) {
 			standing.Frozen = true
 			standings[thing.Identity.Owner] = standing
 		}
@@ -48,7 +48,7 @@ func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[
 	for _, thing := range in.Found {
 		owner := thing.Identity.Owner
 		standing, known := standings[owner]
-		if !known || standing.Foreign || standing.Frozen || checked[owner] || in.wants(thing) {
+		if !known || standing.Foreign || standing.Frozen || checked[owner] || in.isOwned(thing) {
 			continue
 		}
 		checked[owner] = true

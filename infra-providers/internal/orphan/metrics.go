@@ -13,12 +13,12 @@ var (
 	register = promauto.With(metrics.Registry)
 
 	foundGauge = register.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "drover_infra_orphan_verdicts",
-		Help: "Things with our tags found by the last sweep, by cloud and verdict.",
-	}, []string{"cloud", "verdict"})
+		Name: "drover_infra_orphan_instances",
+		Help: "Instances and attached objects with Drover's tags found by the last sweep, by cloud and class.",
+	}, []string{"cloud", "class"})
 	sweepsTotal = register.NewCounterVec(prometheus.CounterOpts{
 		Name: "drover_infra_orphan_sweeps_total",
-		Help: "Sweeps for orphans that came to an end, by cloud.",
+		Help: "Completed sweeps for orphans, by cloud.",
 	}, []string{"cloud"})
 	collectedTotal = register.NewCounterVec(prometheus.CounterOpts{
 		Name: "drover_infra_orphans_collected_total",

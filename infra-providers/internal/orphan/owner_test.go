@@ -51,7 +51,7 @@ func (f *fixture) refer(name, cluster string) {
 	})
 }
 
-// TestSweepsTheAccountsOfMachinesAndTemplates has accounts that nobody asked for since the start.
+// TestSweepsTheAccountsOfMachinesAndTemplates has accounts that were not used since the start.
 func TestSweepsTheAccountsOfMachinesAndTemplates(t *testing.T) {
 	t.Parallel()
 	for name, naming := range map[string]func(f *fixture) client.Object{
@@ -97,8 +97,8 @@ func TestFirstSweep(t *testing.T) {
 		runtime.Gosched()
 	}
 	f.timers.Step(firstSweep)
-	if told := f.awaitEvent(); !strings.Contains(told, "OrphanFound") {
-		t.Errorf("told %q", told)
+	if event := f.awaitEvent(); !strings.Contains(event, "OrphanFound") {
+		t.Errorf("told %q", event)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -117,8 +117,8 @@ func TestFirstSweepOnlyReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wantInCloud(1, 1)
-	if told := f.nextEvent(); !strings.Contains(told, "OrphanFound") {
-		t.Errorf("told %q", told)
+	if event := f.nextEvent(); !strings.Contains(event, "OrphanFound") {
+		t.Errorf("told %q", event)
 	}
 }
 
@@ -146,8 +146,8 @@ func TestClaimOfAnotherObject(t *testing.T) {
 	f.wantInCloud(0, 0)
 }
 
-// TestReportsAnExtraInstance of a machine, and deletes neither.
-func TestReportsAnExtraInstance(t *testing.T) {
+// TestReportsADuplicateInstance of a machine, and deletes neither.
+func TestReportsADuplicateInstance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
 	uid := f.createOwned("kept")
@@ -159,15 +159,15 @@ func TestReportsAnExtraInstance(t *testing.T) {
 	if err := cluster.Client.Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	twin := f.cloud.Copy(machine.Spec.ProviderID)
+	duplicate := f.cloud.Copy(machine.Spec.ProviderID)
 	f.sweep(4)
-	for _, id := range []string{machine.Spec.ProviderID, twin} {
+	for _, id := range []string{machine.Spec.ProviderID, duplicate} {
 		if _, err := f.cloud.Get(t.Context(), driver.Identity{UID: uid, Name: "kept", ProviderID: id, Owner: f.owner()}); err != nil {
 			t.Errorf("instance %q: %v", id, err)
 		}
 	}
-	if told := f.nextEvent(); !strings.Contains(told, "ExtraInstance") || !strings.Contains(told, twin) {
-		t.Errorf("told %q", told)
+	if event := f.nextEvent(); !strings.Contains(event, "DuplicateInstance") || !strings.Contains(event, duplicate) {
+		t.Errorf("told %q", event)
 	}
 	if len(f.recorder.Events) > 0 {
 		t.Errorf("told again: %q", f.nextEvent())
@@ -221,7 +221,7 @@ func TestInstanceThatAMachineOwnedIsOurs(t *testing.T) {
 	f.wantInCloud(0, 0)
 }
 
-// TestNoEventForAClusterOfAnotherProvider and is judged by nobody but that provider.
+// TestNoEventForAClusterOfAnotherProvider because that provider reports it.
 func TestNoEventForAClusterOfAnotherProvider(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)

@@ -18,7 +18,7 @@ import (
 // instance is the Kind of an instance.
 const instance = "instance"
 
-// Found is something in the cloud that carries our tags: an instance, or what was made beside one.
+// Found is something in the cloud that has our tags: an instance, or what was made beside one.
 type Found struct {
 	// Account is the name of the account that it was found in.
 	Account string
@@ -53,39 +53,39 @@ func (f Found) referred(references map[Reference]bool) bool {
 	return false
 }
 
-// Verdict is what is to be done about something found.
-type Verdict string
+// Class is what is to be done about something found.
+type Class string
 
-// The verdicts, from harmless to final.
+// The classes. Only ClassOrphaned may be deleted.
 const (
 	// Wanted: a machine owns it, or a Machine refers to it.
-	Wanted Verdict = "wanted"
+	ClassOwned Class = "wanted"
 	// Foreign: it lacks tags, or its Cluster is another provider's, or another management cluster created it, so it
 	// is not deleted here.
-	Foreign Verdict = "foreign"
-	// ClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
+	ClassForeign Class = "foreign"
+	// ClassClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
 	// cluster's. It is reported and never deleted.
-	ClusterMissing Verdict = "clustermissing"
+	ClassClusterMissing Class = "clustermissing"
 	// Extra: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
 	// is beside it cannot be distinguished from what is beside the machine's own.
-	Extra Verdict = "extra"
-	// Young: it may belong to a machine whose news did not reach us yet.
-	Young Verdict = "young"
+	ClassDuplicate Class = "duplicate"
+	// Young: it may belong to a machine that is not in the cache yet.
+	ClassGracePeriod Class = "grace_period"
 	// Frozen: nothing is collected in its Cluster now.
-	Frozen Verdict = "frozen"
+	ClassFrozen Class = "frozen"
 	// Suspected: it has no owner, and that was not so before.
-	Suspected Verdict = "suspected"
+	ClassSuspected Class = "suspected"
 	// Spared: it is an orphan, and enough was collected in this sweep.
-	Spared Verdict = "spared"
+	ClassOverLimit Class = "over_limit"
 	// Orphaned: it may be deleted once a live read agrees.
-	Orphaned Verdict = "orphaned"
+	ClassOrphaned Class = "orphaned"
 )
 
-var verdicts = []Verdict{Wanted, Foreign, ClusterMissing, Extra, Young, Frozen, Suspected, Spared, Orphaned}
+var classes = []Class{ClassOwned, ClassForeign, ClassClusterMissing, ClassDuplicate, ClassGracePeriod, ClassFrozen, ClassSuspected, ClassOverLimit, ClassOrphaned}
 
 // Claim is what an infrastructure machine may own.
 type Claim struct {
-	// UIDs are its own and the one that it had when its instance was asked for.
+	// UIDs are its own and the one that it had when its instance was requested.
 	UIDs []types.UID
 	// ProviderID is its instance's; empty before there is one.
 	ProviderID string
@@ -124,43 +124,43 @@ type Input struct {
 	Cap int
 }
 
-// Judged is one thing with its verdict.
-type Judged struct {
+// Classified is one object with its class.
+type Classified struct {
 	Found
-	Verdict Verdict
+	Class Class
 }
 
 // remarkable reports whether the Cluster gets an event about the thing when it is first found.
-func (j Judged) remarkable() bool {
-	switch j.Verdict {
-	case Suspected, Spared, Orphaned, Extra:
+func (j Classified) remarkable() bool {
+	switch j.Class {
+	case ClassSuspected, ClassOverLimit, ClassOrphaned, ClassDuplicate:
 		return true
 	default:
-		return j.Verdict == Foreign && j.Elsewhere
+		return j.Class == ClassForeign && j.Elsewhere
 	}
 }
 
-// Plan judges everything found, the oldest first.
-func Plan(in Input) []Judged {
-	judged := make([]Judged, len(in.Found))
+// Plan classifies everything found, the oldest first.
+func Plan(in Input) []Classified {
+	classified := make([]Classified, len(in.Found))
 	for i, thing := range in.Found {
-		judged[i] = Judged{Found: thing, Verdict: in.judge(thing)}
+		classified[i] = Classified{Found: thing, Class: in.classify(thing)}
 	}
-	slices.SortFunc(judged, func(a, b Judged) int {
+	slices.SortFunc(classified, func(a, b Classified) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.key(), b.key()))
 	})
-	in.spare(judged)
-	return judged
+	in.applyLimit(classified)
+	return classified
 }
 
-// spare applies the cap of each account. The namespaces take turns and what could not be deleted before comes last in its
-// namespace, so that what stays in one keeps no orphan of another alive.
-func (in Input) spare(judged []Judged) {
+// applyLimit applies the limit of each account, round robin by namespace, and what could not be deleted before comes last in its
+// namespace, so that what remains in one does not block the orphans of another.
+func (in Input) applyLimit(classified []Classified) {
 	type place struct{ account, namespace string }
-	var orphans, again []*Judged
-	for i := range judged {
-		switch thing := &judged[i]; {
-		case thing.Verdict != Orphaned:
+	var orphans, again []*Classified
+	for i := range classified {
+		switch thing := &classified[i]; {
+		case thing.Class != ClassOrphaned:
 		case in.Tried[thing.key()]:
 			again = append(again, thing)
 		default:
@@ -168,52 +168,52 @@ func (in Input) spare(judged []Judged) {
 		}
 	}
 	orphans = append(orphans, again...)
-	turns, next := map[*Judged]int{}, map[place]int{}
+	turns, next := map[*Classified]int{}, map[place]int{}
 	for _, thing := range orphans {
 		of := place{thing.Account, thing.Identity.Owner.Namespace}
 		turns[thing] = next[of]
 		next[of]++
 	}
-	slices.SortStableFunc(orphans, func(a, b *Judged) int { return cmp.Compare(turns[a], turns[b]) })
+	slices.SortStableFunc(orphans, func(a, b *Classified) int { return cmp.Compare(turns[a], turns[b]) })
 	taken := map[string]int{}
 	for _, thing := range orphans {
 		if taken[thing.Account]++; taken[thing.Account] > in.Cap {
-			thing.Verdict = Spared
+			thing.Class = ClassOverLimit
 		}
 	}
 }
 
-// judge is the verdict on one thing, but for the cap. Each guard is one line; the order is the specification.
-func (in Input) judge(thing Found) Verdict {
+// classify returns the class of one object, before the limit per sweep. Each guard is one line; the order is the specification.
+func (in Input) classify(thing Found) Class {
 	standing, known := in.Clusters[thing.Identity.Owner]
 	since, suspected := in.Suspects[thing.key()]
 	switch {
 	case !thing.Identity.Tagged(), thing.Identity.Owner.UID == "", standing.Foreign:
-		return Foreign
-	case in.extra(thing):
-		return Extra
-	case in.wants(thing):
-		return Wanted
+		return ClassForeign
+	case in.isDuplicate(thing):
+		return ClassDuplicate
+	case in.isOwned(thing):
+		return ClassOwned
 	case !known && in.Namespace != "" && in.Namespace != thing.Identity.Owner.Namespace:
-		return Foreign
+		return ClassForeign
 	case !known:
-		return ClusterMissing
+		return ClassClusterMissing
 	case thing.Elsewhere:
-		return Foreign
+		return ClassForeign
 	case thing.Created.IsZero() || in.Now.Sub(thing.Created) < in.Grace:
-		return Young
+		return ClassGracePeriod
 	case standing.Frozen:
-		return Frozen
+		return ClassFrozen
 	case !suspected || in.Now.Sub(since) < in.Grace:
-		return Suspected
+		return ClassSuspected
 	default:
-		return Orphaned
+		return ClassOrphaned
 	}
 }
 
-// wants reports whether a machine of the namespace and name in the tags owns a thing, or a Machine of the Cluster in
+// isOwned reports whether a machine of the namespace and name in the tags owns a thing, or a Machine of the Cluster in
 // the tags refers to it. What objects elsewhere name does not count.
-func (in Input) wants(thing Found) bool {
+func (in Input) isOwned(thing Found) bool {
 	if thing.referred(in.References) {
 		return true
 	}
@@ -221,8 +221,8 @@ func (in Input) wants(thing Found) bool {
 	return ok && claim.covers(thing.Identity)
 }
 
-// extra reports whether a thing is an instance with the tags of a machine whose own instance is another.
-func (in Input) extra(thing Found) bool {
+// isDuplicate reports whether a thing is an instance with the tags of a machine whose own instance is another.
+func (in Input) isDuplicate(thing Found) bool {
 	id, claim := thing.Identity, in.Claims[thing.machine()]
 	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && id.ProviderID != claim.ProviderID && claim.covers(id)
 }

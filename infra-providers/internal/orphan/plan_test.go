@@ -42,40 +42,40 @@ func TestPlan(t *testing.T) {
 		found    []Found
 		suspects map[string]time.Time
 		cap      int
-		want     []Verdict
+		want     []Class
 	}{
-		"keeps what a machine owns by UID":                  {[]Found{of("a", "making", "home")}, known("a"), 5, []Verdict{Wanted}},
-		"keeps what a machine owns by UID from before":      {[]Found{of("a", "moved", "home", func(f *Found) { f.Identity.UID = "before" })}, known("a"), 5, []Verdict{Wanted}},
-		"keeps what a machine owns by provider ID":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.UID = "another" })}, known("made-id"), 5, []Verdict{Wanted}},
-		"keeps a disk of a machine":                         {[]Found{of("a", "made", "home", disk)}, known("a"), 5, []Verdict{Wanted}},
-		"keeps a machine's of a Cluster that moved":         {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.UID = "old" })}, known("made-id"), 5, []Verdict{Wanted}},
-		"keeps what a Machine refers to":                    {[]Found{of("referred", "lost", "home")}, known("referred"), 5, []Verdict{Wanted}},
-		"keeps a disk of what a Machine refers to":          {[]Found{of("a", "lost", "home", disk, func(f *Found) { f.Instances = []string{"referred"} })}, known("a"), 5, []Verdict{Wanted}},
-		"believes no Machine of another Cluster":            {[]Found{of("referred", "lost", "away")}, known("referred"), 5, []Verdict{ClusterMissing}},
-		"believes no machine of another name":               {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Verdict{Orphaned}},
-		"believes no machine of another namespace":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Verdict{ClusterMissing}},
-		"reports a machine's second instance":               {[]Found{of("a", "made", "home")}, known("a"), 5, []Verdict{Extra}},
-		"condemns what an earlier machine of the name left": {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.UID = "earlier" })}, known("a"), 5, []Verdict{Orphaned}},
-		"takes neither for extra before one is known":       {[]Found{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Verdict{Wanted, Wanted}},
-		"reports what belongs to a Cluster not here":        {[]Found{of("a", "lost", "away")}, known("a"), 5, []Verdict{ClusterMissing}},
-		"reports what names a Cluster by another UID":       {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Verdict{ClusterMissing}},
-		"keeps what has no cluster":                         {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner = driver.Owner{} })}, known("a"), 5, []Verdict{Foreign}},
-		"keeps what has no Cluster's UID":                   {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.Owner.UID = "" })}, known("a"), 5, []Verdict{Foreign}},
-		"keeps what has no machine's name":                  {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Name = "" })}, known("a"), 5, []Verdict{Foreign}},
-		"keeps what has no UID":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "" })}, known("a"), 5, []Verdict{Foreign}},
-		"keeps what another management cluster created":     {[]Found{of("a", "lost", "home", func(f *Found) { f.Elsewhere = true })}, known("a"), 5, []Verdict{Foreign}},
-		"keeps what is in another provider's Cluster":       {[]Found{of("a", "lost", "theirs")}, known("a"), 5, []Verdict{Foreign}},
-		"keeps what is young":                               {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = short })}, known("a"), 5, []Verdict{Young}},
-		"keeps what has no age":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = time.Time{} })}, known("a"), 5, []Verdict{Young}},
-		"keeps everything while frozen":                     {[]Found{of("a", "lost", "frozen")}, known("a"), 5, []Verdict{Frozen}},
-		"suspects at first sight":                           {[]Found{of("a", "lost", "home")}, nil, 5, []Verdict{Suspected}},
-		"suspects for a whole grace period":                 {[]Found{of("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Verdict{Suspected}},
-		"condemns at second sight":                          {[]Found{of("a", "lost", "home")}, known("a"), 5, []Verdict{Orphaned}},
-		"condemns no more than the cap":                     {[]Found{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Verdict{Orphaned, Orphaned, Spared}},
+		"keeps what a machine owns by UID":                  {[]Found{of("a", "making", "home")}, known("a"), 5, []Class{ClassOwned}},
+		"keeps what a machine owns by UID from before":      {[]Found{of("a", "moved", "home", func(f *Found) { f.Identity.UID = "before" })}, known("a"), 5, []Class{ClassOwned}},
+		"keeps what a machine owns by provider ID":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.UID = "another" })}, known("made-id"), 5, []Class{ClassOwned}},
+		"keeps a disk of a machine":                         {[]Found{of("a", "made", "home", disk)}, known("a"), 5, []Class{ClassOwned}},
+		"keeps a machine's of a Cluster that moved":         {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.UID = "old" })}, known("made-id"), 5, []Class{ClassOwned}},
+		"keeps what a Machine refers to":                    {[]Found{of("referred", "lost", "home")}, known("referred"), 5, []Class{ClassOwned}},
+		"keeps a disk of what a Machine refers to":          {[]Found{of("a", "lost", "home", disk, func(f *Found) { f.Instances = []string{"referred"} })}, known("a"), 5, []Class{ClassOwned}},
+		"believes no Machine of another Cluster":            {[]Found{of("referred", "lost", "away")}, known("referred"), 5, []Class{ClassClusterMissing}},
+		"believes no machine of another name":               {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Class{ClassOrphaned}},
+		"believes no machine of another namespace":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Class{ClassClusterMissing}},
+		"reports a machine's second instance":               {[]Found{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
+		"condemns what an earlier machine of the name left": {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.UID = "earlier" })}, known("a"), 5, []Class{ClassOrphaned}},
+		"takes neither for extra before one is known":       {[]Found{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Class{ClassOwned, ClassOwned}},
+		"reports what belongs to a Cluster not here":        {[]Found{of("a", "lost", "away")}, known("a"), 5, []Class{ClassClusterMissing}},
+		"reports what names a Cluster by another UID":       {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Class{ClassClusterMissing}},
+		"keeps what has no cluster":                         {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner = driver.Owner{} })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what has no Cluster's UID":                   {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.Owner.UID = "" })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what has no machine's name":                  {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Name = "" })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what has no UID":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "" })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what another management cluster created":     {[]Found{of("a", "lost", "home", func(f *Found) { f.Elsewhere = true })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what is in another provider's Cluster":       {[]Found{of("a", "lost", "theirs")}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what is young":                               {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = short })}, known("a"), 5, []Class{ClassGracePeriod}},
+		"keeps what has no age":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = time.Time{} })}, known("a"), 5, []Class{ClassGracePeriod}},
+		"keeps everything while frozen":                     {[]Found{of("a", "lost", "frozen")}, known("a"), 5, []Class{ClassFrozen}},
+		"suspects at first sight":                           {[]Found{of("a", "lost", "home")}, nil, 5, []Class{ClassSuspected}},
+		"suspects for a whole grace period":                 {[]Found{of("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Class{ClassSuspected}},
+		"condemns at second sight":                          {[]Found{of("a", "lost", "home")}, known("a"), 5, []Class{ClassOrphaned}},
+		"condemns no more than the cap":                     {[]Found{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Class{ClassOrphaned, ClassOrphaned, ClassOverLimit}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			judged := Plan(Input{
+			classified := Plan(Input{
 				Now:   now,
 				Found: test.found,
 				Claims: map[types.NamespacedName]Claim{
@@ -89,9 +89,9 @@ func TestPlan(t *testing.T) {
 				Grace:      20 * time.Minute,
 				Cap:        test.cap,
 			})
-			var got []Verdict
-			for _, j := range judged {
-				got = append(got, j.Verdict)
+			var got []Class
+			for _, j := range classified {
+				got = append(got, j.Class)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
@@ -103,11 +103,11 @@ func TestPlan(t *testing.T) {
 // TestClusterOutsideTheWatchedNamespace where a provider watches one namespace.
 func TestClusterOutsideTheWatchedNamespace(t *testing.T) {
 	t.Parallel()
-	for namespace, want := range map[string]Verdict{"": ClusterMissing, "team": ClusterMissing, "other": Foreign} {
+	for namespace, want := range map[string]Class{"": ClassClusterMissing, "team": ClassClusterMissing, "other": ClassForeign} {
 		found := Found{Kind: instance, ID: "a", Identity: driver.Identity{
 			UID: "u", Name: "lost", ProviderID: "a", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "away"},
 		}}
-		if got := Plan(Input{Found: []Found{found}, Namespace: namespace})[0].Verdict; got != want {
+		if got := Plan(Input{Found: []Found{found}, Namespace: namespace})[0].Class; got != want {
 			t.Errorf("watching %q: got %s, want %s", namespace, got, want)
 		}
 	}
@@ -129,14 +129,14 @@ func TestCapIsSharedByNamespaces(t *testing.T) {
 	add("own", "modest", "stays", 7*time.Hour)
 	add("own", "modest", "m", 6*time.Hour)
 	add("theirs", "greedy", "g1", 5*time.Hour)
-	news := in.Found[0]
-	news.Account = "news" // of whose thing with this ID nothing was suspected yet
-	in.Found = append(in.Found, news)
-	got := map[string]Verdict{}
+	changed := in.Found[0]
+	changed.Account = "news" // of whose thing with this ID nothing was suspected yet
+	in.Found = append(in.Found, changed)
+	got := map[string]Class{}
 	for _, thing := range Plan(in) {
-		got[thing.Account+" "+thing.ID] = thing.Verdict
+		got[thing.Account+" "+thing.ID] = thing.Class
 	}
-	want := map[string]Verdict{"own g1": Orphaned, "own g2": Spared, "own stays": Spared, "own m": Orphaned, "theirs g1": Orphaned, "news g1": Suspected}
+	want := map[string]Class{"own g1": ClassOrphaned, "own g2": ClassOverLimit, "own stays": ClassOverLimit, "own m": ClassOrphaned, "theirs g1": ClassOrphaned, "news g1": ClassSuspected}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

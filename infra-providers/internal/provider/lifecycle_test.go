@@ -80,9 +80,9 @@ func TestLifecycleOfASimulatedMachine(t *testing.T) {
 	g.Expect(reason(machine, clusterv1.PausedCondition)).To(gomega.Equal(clusterv1.NotPausedReason))
 
 	g.Eventually(func(g gomega.Gomega) {
-		told := &eventsv1.EventList{}
-		g.Expect(cluster.Client.List(ctx, told, client.InNamespace(home.Namespace))).To(gomega.Succeed())
-		g.Expect(told.Items).To(gomega.ContainElement(gomega.And(
+		eventList := &eventsv1.EventList{}
+		g.Expect(cluster.Client.List(ctx, eventList, client.InNamespace(home.Namespace))).To(gomega.Succeed())
+		g.Expect(eventList.Items).To(gomega.ContainElement(gomega.And(
 			gomega.HaveField("Reason", "InstanceCreated"), gomega.HaveField("Regarding.Name", "worker-1"))))
 	}).Should(gomega.Succeed())
 

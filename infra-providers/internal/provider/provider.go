@@ -44,7 +44,7 @@ func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C],
 
 // Register adds the reconcilers of a cloud to a manager.
 func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C], options *Options) error {
-	if cloud.Alternatives != nil && cloud.Place == nil {
+	if cloud.Alternatives != nil && cloud.Offering == nil {
 		return fmt.Errorf("cloud %q offers alternatives but no places to choose among", cloud.Name)
 	}
 	changes := &inframachine.Changes{}

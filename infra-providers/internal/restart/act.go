@@ -24,7 +24,7 @@ import (
 // conflictRetry is the pause after a conflict of two writes.
 const conflictRetry = time.Second
 
-// begin stores the intent of one more restart, and calls the cloud after that: a process that dies in between finds the
+// begin stores the intent of one more restart, and calls the cloud after that: a process that ends in between finds the
 // intent, and repeats the one call at most.
 func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	status := &s.remediation.Status
@@ -35,11 +35,11 @@ func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Resu
 	if err := r.write(ctx, s, locked(s)); err != nil {
 		return results.RequeueOnConflict(err) // it was written meanwhile, or the Machine is healthy and the remediation deleted
 	}
-	return r.ask(ctx, s)
+	return r.requestRestart(ctx, s)
 }
 
-// ask requests the restart from the cloud and stores the answer.
-func (r *Reconciler[M, C]) ask(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+// restartInstance requests the restart from the cloud and stores the answer.
+func (r *Reconciler[M, C]) requestRestart(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	err := s.cloudErr
 	if err == nil {
 		err = s.cloud.Restart(ctx, s.identity())
@@ -56,13 +56,13 @@ func (r *Reconciler[M, C]) ask(ctx context.Context, s *state[M, C]) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	recordRestart(ctx, r.Events, s.machine, count(s.remediation))
-	return ctrl.Result{RequeueAfter: next.wake}, nil
+	return ctrl.Result{RequeueAfter: next.requeueAfter}, nil
 }
 
 // refused writes why the cloud did not restart, and tries again or hands the Machine back.
 func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause error) (ctrl.Result, error) {
 	problem := problemOf(cause)
-	if problem.Silent {
+	if problem.Unreported {
 		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	if driver.IsUnauthorized(cause) {

@@ -60,7 +60,7 @@ func problemOf(err error) errorreason.Problem {
 	}
 	problem := errorreason.Of(err)
 	if problem.Retry == 0 && !problem.Terminal {
-		problem.Advice, problem.Retry = "; asked again", 15*time.Second
+		problem.Advice, problem.Retry = "; retried", 15*time.Second
 	}
 	return problem
 }

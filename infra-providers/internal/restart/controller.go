@@ -52,7 +52,7 @@ type Reconciler[M driver.Machine, C any] struct {
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=restartremediations/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Register adds the controller to a manager.
 func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
@@ -87,18 +87,18 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	step := decide(s.facts(r.Now()))
 	if refusal := s.foreign(r.WatchFilter); refusal != "" {
 		step = held(ForeignMachineReason, refusal)
-		step.wake = time.Minute // a change of the label may cause no watch event here
+		step.requeueAfter = time.Minute // a change of the label may cause no watch event here
 	}
 	switch step.action {
 	case begin:
 		return r.begin(ctx, s)
-	case ask:
-		return r.ask(ctx, s)
+	case restartInstance:
+		return r.requestRestart(ctx, s)
 	case handBack:
 		return r.handBack(ctx, s, step)
 	case wait:
 	}
 	setProgressing(remediation, step)
 	result, err := r.save(ctx, s)
-	return results.Earliest(result, ctrl.Result{RequeueAfter: step.wake}), err
+	return results.Earliest(result, ctrl.Result{RequeueAfter: step.requeueAfter}), err
 }

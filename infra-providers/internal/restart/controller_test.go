@@ -43,9 +43,9 @@ func TestRestartsUpToTheLimitAndHandsBack(t *testing.T) {
 	want := []string{
 		"Normal InstanceRestarted restart 1 of 2: the Machine is unhealthy",
 		"Normal InstanceRestarted restart 2 of 2: the Machine is unhealthy",
-		"Warning RemediationHandedBack restarting is over, the owner is to replace the Machine: the Machine did not become healthy within 1m0s of any of 2 restarts",
+		"Warning RemediationHandedBack no further restarts, the owner replaces the Machine: the Machine did not become healthy within 1m0s of any of 2 restarts",
 	}
-	if diff := cmp.Diff(want, r.told()); diff != "" {
+	if diff := cmp.Diff(want, r.events()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -67,11 +67,11 @@ func TestWritesNothingWhenNothingChanged(t *testing.T) {
 func TestFailedWriteRepeatsOneCallAtMost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ dieAt, after, restarts int }{
-		"before the intent is stored nothing was asked":  {0, 0, 1},
-		"before the answer is stored it is asked again":  {1, 1, 2},
-		"before the Machine is told it is told later":    {2, 1, 1},
-		"before it is stored that the Machine was told":  {3, 1, 1},
-		"and after everything is stored nothing happens": {4, 1, 1},
+		"before the intent is stored nothing was asked":     {0, 0, 1},
+		"before the answer is stored it is requested again": {1, 1, 2},
+		"before the Machine is told it is told later":       {2, 1, 1},
+		"before it is stored that the Machine was told":     {3, 1, 1},
+		"and after everything is stored nothing happens":    {4, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,8 +158,8 @@ func TestHandsBackAtOnce(t *testing.T) {
 			}
 			r.wantRestarts(0)
 			r.wantOwner(true)
-			if told := r.told(); len(told) != 1 {
-				t.Errorf("events: %q, want one", told)
+			if recorded := r.events(); len(recorded) != 1 {
+				t.Errorf("events: %q, want one", recorded)
 			}
 		})
 	}
@@ -168,10 +168,10 @@ func TestHandsBackAtOnce(t *testing.T) {
 func TestRetriesTransientErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		fault    fake.Fault
-		reason   string
-		wake     time.Duration
-		restarts int
+		fault        fake.Fault
+		reason       string
+		requeueAfter time.Duration
+		restarts     int
 	}{
 		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, errorreason.CloudError, 15 * time.Second, 1},
 		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, errorreason.CloudError, 15 * time.Second, 2},
@@ -190,9 +190,9 @@ func TestRetriesTransientErrors(t *testing.T) {
 				struck = true
 				return test.fault
 			}
-			r.step(test.wake)
+			r.step(test.requeueAfter)
 			r.want(infrav1.RestartRemediationRestarting, 1, test.reason)
-			r.now = r.now.Add(min(test.wake, minute-time.Second) + time.Second/2)
+			r.now = r.now.Add(min(test.requeueAfter, minute-time.Second) + time.Second/2)
 			r.step(minute)
 			r.want(infrav1.RestartRemediationWaiting, 1, restart.WaitingForHealthReason)
 			r.wantRestarts(test.restarts)
@@ -268,11 +268,11 @@ func TestDoesNothing(t *testing.T) {
 			t.Parallel()
 			r := newFixture(t, 1)
 			test.given(r)
-			var wake time.Duration
+			var requeueAfter time.Duration
 			if test.reason == restart.ForeignMachineReason {
-				wake = time.Minute
+				requeueAfter = time.Minute
 			}
-			r.step(wake)
+			r.step(requeueAfter)
 			if test.reason != "" {
 				r.want("", 0, test.reason)
 			} else if len(r.remediation.Status.Conditions) > 0 {

@@ -34,12 +34,12 @@ type facts struct {
 type action int
 
 const (
-	// wait does nothing until a watch event, or until step.wake.
+	// wait does nothing until a watch event, or until step.requeueAfter.
 	wait action = iota
-	// begin stores the intent to restart once more, and then asks the cloud.
+	// begin stores the intent to restart once more, and then sends it to the cloud.
 	begin
-	// ask requests the restart whose intent is stored.
-	ask
+	// restartInstance requests the restart whose intent is stored.
+	restartInstance
 	// handBack gives the Machine to its owner.
 	handBack
 )
@@ -49,8 +49,8 @@ type step struct {
 	action          action
 	status          metav1.ConditionStatus
 	reason, message string
-	// wake is when to reconcile again without a watch event; zero for never.
-	wake time.Duration
+	// requeueAfter is when to reconcile again without a watch event; zero for never.
+	requeueAfter time.Duration
 }
 
 // decide returns the step of the first rule that applies.
@@ -113,7 +113,7 @@ func inProgress(f facts) (step, bool) {
 	case f.remediation.Status.Phase == "" || left <= 0:
 		return step{}, false
 	case f.remediation.Status.Phase == infrav1.RestartRemediationRestarting:
-		return step{action: ask}, true
+		return step{action: restartInstance}, true
 	default:
 		return waiting(f.remediation, left), true
 	}
@@ -148,7 +148,7 @@ func back(reason, message string) step {
 
 func waiting(remediation *infrav1.RestartRemediation, left time.Duration) step {
 	return step{
-		status: metav1.ConditionTrue, reason: WaitingForHealthReason, wake: left,
+		status: metav1.ConditionTrue, reason: WaitingForHealthReason, requeueAfter: left,
 		message: count(remediation) + ": the cloud accepted it, waiting for the Machine to become healthy",
 	}
 }

@@ -21,5 +21,5 @@ func recordRestart(ctx context.Context, recorder events.EventRecorder, machine *
 // recordHandBack logs that the owner is to replace the Machine, and creates the event of the Machine.
 func recordHandBack(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, because step) {
 	ctrl.LoggerFrom(ctx).Info("handed Machine back to its owner", "reason", because.reason, "message", because.message)
-	recorder.Eventf(machine, nil, corev1.EventTypeWarning, "RemediationHandedBack", "HandBack", "restarting is over, the owner is to replace the Machine: %s", because.message)
+	recorder.Eventf(machine, nil, corev1.EventTypeWarning, "RemediationHandedBack", "HandBack", "no further restarts, the owner replaces the Machine: %s", because.message)
 }

@@ -42,8 +42,8 @@ var errKilled = errors.New("killed")
 // minute is the time that a restart has in these tests.
 const minute = time.Minute
 
-// silent hides every ability of a driver.
-type silent struct{ driver.Driver[fake.Config] }
+// unreachable hides every ability of a driver.
+type unreachable struct{ driver.Driver[fake.Config] }
 
 // fixture is an unhealthy Machine with an instance in a fake cloud and a remediation, and a reconciler with a clock of
 // its own that is called by hand.
@@ -111,7 +111,7 @@ func (r *fixture) restart() {
 		Account:    func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
 			if r.unable {
-				return silent{r.cloud}, nil
+				return unreachable{r.cloud}, nil
 			}
 			return r.cloud, nil
 		},
@@ -178,12 +178,12 @@ func (r *fixture) reconcile() (ctrl.Result, error) {
 }
 
 // step runs one reconcile, which must not fail and must come back after a time; zero for never.
-func (r *fixture) step(wake time.Duration) {
+func (r *fixture) step(requeueAfter time.Duration) {
 	r.t.Helper()
 	result, err := r.reconcile()
 	r.must(err)
-	if result.RequeueAfter != wake {
-		r.t.Errorf("comes back after %s, want %s", result.RequeueAfter, wake)
+	if result.RequeueAfter != requeueAfter {
+		r.t.Errorf("comes back after %s, want %s", result.RequeueAfter, requeueAfter)
 	}
 }
 
@@ -211,20 +211,20 @@ func (r *fixture) want(phase infrav1.RestartRemediationPhase, attempts int32, re
 	}
 }
 
-// wantOwner tells whether the owner is to replace the Machine.
-func (r *fixture) wantOwner(asked bool) {
+// wantOwner checks whether the owner is to replace the Machine.
+func (r *fixture) wantOwner(requested bool) {
 	r.t.Helper()
 	given := meta.FindStatusCondition(r.owner.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
-	if (given != nil) != asked {
-		r.t.Errorf("condition OwnerRemediated is %+v, want it to be there: %t", given, asked)
+	if (given != nil) != requested {
+		r.t.Errorf("condition OwnerRemediated is %+v, want it to be there: %t", given, requested)
 	}
 	if given != nil && (given.Status != metav1.ConditionFalse || given.Reason != clusterv1.MachineOwnerRemediatedWaitingForRemediationReason) {
 		r.t.Errorf("condition OwnerRemediated is %+v", given)
 	}
 }
 
-// told drains the events.
-func (r *fixture) told() (all []string) {
+// recorded drains the events.
+func (r *fixture) events() (all []string) {
 	for {
 		select {
 		case e := <-r.recorder.Events:

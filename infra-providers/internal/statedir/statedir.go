@@ -6,7 +6,7 @@
 //
 // An instance exists exactly as long as its folder: the folder appears complete by one rename and disappears by one
 // rename, so a process that is killed leaves an instance as a whole or not at all. Packages qemu/host and sim/hypervisor
-// call it; the content of a specification is theirs.
+// call it; the caller owns the content of a specification.
 package statedir
 
 import (

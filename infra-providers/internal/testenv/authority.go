@@ -101,7 +101,7 @@ func OtherCA() []byte {
 	if err != nil {
 		panic(err)
 	}
-	certificate, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "stranger"}, key)
+	certificate, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "unprivileged"}, key)
 	if err != nil {
 		panic(err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Main runs the tests of a package beside one control plane for all of them, which ready hands on to them, and
-// returns the exit code. What controllers log is dropped: a test judges by what they do.
+// returns the exit code. What controllers log is dropped: tests check what they do.
 func Main(m *testing.M, ready func(*Cluster) error) (code int) {
 	ctrl.SetLogger(logr.Discard())
 	cluster, err := Start()

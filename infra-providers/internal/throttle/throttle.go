@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package throttle prevents calls to a cloud account that cannot succeed now: calls over the account's rate and calls
-// while the cloud asked for a pause or does not answer. It never waits: a call that is prevented fails at once with a
-// RateLimitedError, which has the time to wait. It also records where there was no room or no quota a moment ago, for the
+// while the cloud requested a pause or does not answer. It never waits: a call that is prevented fails at once with a
+// RateLimitedError, which has the time to wait. It also records where there was no capacity or no quota a moment ago, for the
 // caller to choose another place. Package account puts one around each driver.
 package throttle
 
@@ -24,7 +24,7 @@ import (
 const (
 	// pauseMin and pauseMax bound the pause after the cloud limited the rate of calls.
 	pauseMin, pauseMax = 2 * time.Second, 2 * time.Minute
-	// hintMax bounds the pause that a cloud asks for. Some answers ask for a day, such as that of a maintenance page in
+	// hintMax bounds the pause that a cloud requests. Some answers request a day, such as that of a maintenance page in
 	// front of a service; one call is made earlier.
 	hintMax = 10 * time.Minute
 	// asideMin and asideMax bound the time for which a type in a zone is put aside.
@@ -36,8 +36,8 @@ type Options[C any] struct {
 	// Limits are the calls that the account allows; the zero value has none.
 	Limits driver.Limits
 	// Place returns the instance type and zone of a configuration; nil remembers no shortages.
-	Place func(C) (instanceType, zone string)
-	Now   func() time.Time
+	Offering func(C) (instanceType, zone string)
+	Now      func() time.Time
 	// Jitter returns a number in [0, 1).
 	Jitter func() float64
 }
@@ -53,7 +53,7 @@ type Throttle[C any] struct {
 	// cause is why there is a pause.
 	cause error
 	// shortages are the places that are put aside, and those that were a while ago.
-	shortages expiring.Map[scope, shortage]
+	unavailable expiring.Map[scope, shortage]
 }
 
 // Clock is a function that returns the time, as a clock.PassiveClock.
@@ -71,7 +71,7 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	if options.Limits.PerSecond > 0 {
 		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
 	}
-	return &Throttle[C]{of: of, options: options, limiter: limiter, shortages: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxShortages}}
+	return &Throttle[C]{of: of, options: options, limiter: limiter, unavailable: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxUnavailable}}
 }
 
 // Create implements driver.Driver.
@@ -133,10 +133,10 @@ func (t *Throttle[C]) Do(call func() error) error {
 	return err
 }
 
-// SilentError means that the cloud did not answer a call in its time. What became of the call is not known.
-type SilentError struct{ Limit time.Duration }
+// TimeoutError means that the cloud did not answer a call in its time. What became of the call is not known.
+type TimeoutError struct{ Limit time.Duration }
 
-func (e *SilentError) Error() string {
+func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("the cloud did not answer within %s", e.Limit)
 }
 
@@ -163,11 +163,11 @@ func (t *Throttle[C]) admit() error {
 func (t *Throttle[C]) recordPause(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	silent, isSilent := errors.AsType[*SilentError](err)
+	timeout, isTimeout := errors.AsType[*TimeoutError](err)
 	switch {
-	case isSilent:
+	case isTimeout:
 		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-		t.cause = silent
+		t.cause = timeout
 	case driver.IsRateLimited(err):
 		t.cause = errBusy
 		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())

@@ -18,7 +18,7 @@ import (
 	"drover.io/infra-providers/driver/fake"
 )
 
-type bench struct {
+type env struct {
 	*Throttle[fake.Config]
 	t     *testing.T
 	cloud *fake.Cloud
@@ -26,8 +26,8 @@ type bench struct {
 	fails error
 }
 
-func newBench(t *testing.T, limits driver.Limits) *bench {
-	b := &bench{t: t, now: time.Unix(1_000_000, 0)}
+func newEnv(t *testing.T, limits driver.Limits) *env {
+	b := &env{t: t, now: time.Unix(1_000_000, 0)}
 	b.cloud = fake.New(fake.Options{Faults: func(call fake.Call) fake.Fault {
 		if call.Operation == "disk" {
 			return fake.Fault{}
@@ -35,15 +35,15 @@ func newBench(t *testing.T, limits driver.Limits) *bench {
 		return fake.Fault{Err: b.fails}
 	}})
 	b.Throttle = New[fake.Config](b.cloud, Options[fake.Config]{
-		Limits: limits,
-		Place:  func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
-		Now:    func() time.Time { return b.now },
-		Jitter: func() float64 { return 1 },
+		Limits:   limits,
+		Offering: func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
+		Now:      func() time.Time { return b.now },
+		Jitter:   func() float64 { return 1 },
 	})
 	return b
 }
 
-func (b *bench) create(n int, instanceType, zone string) error {
+func (b *env) create(n int, instanceType, zone string) error {
 	_, err := b.Create(b.t.Context(), driver.Request[fake.Config]{
 		Identity: driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: "m", Owner: driver.Owner{Namespace: "n", Name: "home"}},
 		Config:   fake.Config{InstanceType: instanceType, Zone: zone},
@@ -51,16 +51,16 @@ func (b *bench) create(n int, instanceType, zone string) error {
 	return err
 }
 
-func (b *bench) get() error {
+func (b *env) get() error {
 	_, err := b.Get(b.t.Context(), driver.Identity{UID: "1", Name: "m"})
 	return err
 }
 
-func (b *bench) calls(operation string) int { return b.cloud.Snapshot().Calls[operation] }
+func (b *env) calls(operation string) int { return b.cloud.Snapshot().Calls[operation] }
 
-func TestRateOfCalls(t *testing.T) {
+func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{PerSecond: 2, Burst: 3})
+	b := newEnv(t, driver.Limits{PerSecond: 2, Burst: 3})
 	for range 10 {
 		_ = b.get()
 	}
@@ -82,7 +82,7 @@ func TestRateOfCalls(t *testing.T) {
 
 func TestPauseAfterARateLimit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{RetryAfter: time.Minute * 9, Err: errors.New("slow down")}
 	_ = b.get()
 	b.fails = nil
@@ -100,10 +100,10 @@ func TestPauseAfterARateLimit(t *testing.T) {
 	}
 }
 
-// TestPauseIsBounded: a maintenance page may ask for a day.
+// TestPauseIsBounded: a maintenance page may request a day.
 func TestPauseIsBounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: errors.New("maintenance")}
 	_ = b.get()
 	b.fails = nil
@@ -118,7 +118,7 @@ func TestPauseIsBounded(t *testing.T) {
 
 func TestPauseGrows(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{Err: errors.New("slow down")}
 	for _, want := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 2 * time.Minute, 2 * time.Minute} {
 		_ = b.get()
@@ -137,13 +137,13 @@ func TestShortage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, driver.Limits{})
+			b := newEnv(t, driver.Limits{})
 			b.fails = cause
 			_ = b.create(1, "small", "a")
-			want := Shortage{Place: Place{"small", "a"}, Cause: cause, Until: b.now.Add(time.Minute), Left: time.Minute}
+			want := UnavailableOffering{Offering: Offering{"small", "a"}, Cause: cause, Until: b.now.Add(time.Minute), Left: time.Minute}
 			b.wantShortage("small", "a", want)
-			b.wantShortage("small", "b", Shortage{Place: Place{"small", "b"}})
-			b.wantShortage("large", "a", Shortage{Place: Place{"large", "a"}})
+			b.wantShortage("small", "b", UnavailableOffering{Offering: Offering{"small", "b"}})
+			b.wantShortage("large", "a", UnavailableOffering{Offering: Offering{"large", "a"}})
 			b.now = b.now.Add(time.Minute)
 			want.Left = 0
 			b.wantShortage("small", "a", want)
@@ -151,34 +151,34 @@ func TestShortage(t *testing.T) {
 			if err := b.create(2, "small", "a"); err != nil {
 				t.Fatal(err)
 			}
-			b.wantShortage("small", "a", Shortage{Place: Place{"small", "a"}})
+			b.wantShortage("small", "a", UnavailableOffering{Offering: Offering{"small", "a"}})
 		})
 	}
 }
 
 func TestShortageGrows(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
 	for n, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
 		for m := range 5 { // many machines are refused at once
 			_ = b.create(10*n+m, "small", "a")
 		}
-		if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != want {
+		if got := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != want {
 			t.Errorf("put shortages for %s the %d. time, want %s", got, n+1, want)
 		}
 		b.now = b.now.Add(want)
 	}
 	b.now = b.now.Add(time.Hour)
 	_ = b.create(99, "small", "a")
-	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != time.Minute {
+	if got := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != time.Minute {
 		t.Errorf("put shortages for %s long after the last time, want 1m", got)
 	}
 }
 
-func (b *bench) wantShortage(instanceType, zone string, want Shortage) {
+func (b *env) wantShortage(instanceType, zone string, want UnavailableOffering) {
 	b.t.Helper()
-	if diff := cmp.Diff(want, b.Shortage("n", fake.Config{InstanceType: instanceType, Zone: zone}), cmpopts.EquateErrors()); diff != "" {
+	if diff := cmp.Diff(want, b.UnavailableOffering("n", fake.Config{InstanceType: instanceType, Zone: zone}), cmpopts.EquateErrors()); diff != "" {
 		b.t.Errorf("shortage of %s in %s (-want +got):\n%s", instanceType, zone, diff)
 	}
 }
@@ -187,11 +187,11 @@ func (b *bench) wantShortage(instanceType, zone string, want Shortage) {
 // for the same type in the same zone.
 func TestShortageOfARequest(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", OfRequest: true, Err: errors.New("the price is too low")}
 	_ = b.create(1, "small", "a")
-	b.wantShortage("small", "a", Shortage{Place: Place{"small", "a"}, Cause: b.fails, Until: b.now.Add(time.Minute), Left: time.Minute})
-	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a", Image: "another"}); got.Left > 0 || got.Cause != nil {
+	b.wantShortage("small", "a", UnavailableOffering{Offering: Offering{"small", "a"}, Cause: b.fails, Until: b.now.Add(time.Minute), Left: time.Minute})
+	if got := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: "a", Image: "another"}); got.Left > 0 || got.Cause != nil {
 		t.Errorf("another request: got %+v", got)
 	}
 	b.fails = &driver.QuotaExceededError{Err: errors.New("quota")}
@@ -199,7 +199,7 @@ func TestShortageOfARequest(t *testing.T) {
 		Identity: driver.Identity{UID: "2", Name: "m", Owner: driver.Owner{Namespace: "n", Name: "home"}},
 		Config:   fake.Config{InstanceType: "small", Zone: "a", Image: "another"},
 	})
-	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}); got.Left != time.Minute {
+	if got := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: "a"}); got.Left != time.Minute {
 		t.Errorf("a shortage of the place: got %+v", got)
 	}
 }
@@ -207,13 +207,13 @@ func TestShortageOfARequest(t *testing.T) {
 // TestShortageIsOfOneNamespace: the words of the cloud about machines of one namespace are for no other.
 func TestShortageIsOfOneNamespace(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	for _, b.fails = range []error{
 		&driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")},
 		&driver.QuotaExceededError{Err: errors.New("quota")},
 	} {
 		_ = b.create(1, "small", "a")
-		if got := b.Shortage("other", fake.Config{InstanceType: "small", Zone: "a"}); got.Left > 0 || got.Cause != nil {
+		if got := b.UnavailableOffering("other", fake.Config{InstanceType: "small", Zone: "a"}); got.Left > 0 || got.Cause != nil {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -222,19 +222,19 @@ func TestShortageIsOfOneNamespace(t *testing.T) {
 // TestShortagesAreBounded: whoever writes a spec names them, and the server of the account chooses its words.
 func TestShortagesAreBounded(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, driver.Limits{})
+	b := newEnv(t, driver.Limits{})
 	b.fails = &driver.QuotaExceededError{Err: errors.New(strings.Repeat("x", 1<<20))}
-	for n := range maxShortages + 100 {
+	for n := range maxUnavailable + 100 {
 		_ = b.create(n, "small", fmt.Sprint(n))
 	}
-	if got := b.shortages.Len(); got > maxShortages {
-		t.Errorf("%d places are kept, want %d at most", got, maxShortages)
+	if got := b.unavailable.Len(); got > maxUnavailable {
+		t.Errorf("%d places are kept, want %d at most", got, maxUnavailable)
 	}
-	if kept := b.Shortage("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(maxShortages)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
+	if kept := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(maxUnavailable)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
 		t.Errorf("%d bytes of an error are kept", len(kept.Error()))
 	}
 	b.now = b.now.Add(asideMin + asideMax)
-	if got := b.shortages.Len(); got != 0 {
+	if got := b.unavailable.Len(); got != 0 {
 		t.Errorf("%d places are kept long after they were short", got)
 	}
 }

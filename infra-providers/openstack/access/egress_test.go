@@ -16,8 +16,8 @@ import (
 // an address where the metadata service of the provider's host would answer.
 func TestNoRequestsToOtherHosts(t *testing.T) {
 	t.Parallel()
-	asked := false
-	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	requested := false
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requested = true }))
 	t.Cleanup(inside.Close)
 	server := httptest.NewTLSServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)
@@ -36,7 +36,7 @@ func TestNoRequestsToOtherHosts(t *testing.T) {
 			t.Errorf("%s: got %v", address, err)
 		}
 	}
-	if asked {
+	if requested {
 		t.Error("the host of the provider's network was asked")
 	}
 }

@@ -56,9 +56,9 @@ type Claim struct {
 	Now    func() time.Time
 }
 
-// Take claims a machine, creates the missing ports, deletes surplus ones and returns one per index. It fails with ErrBusy
+// EnsurePorts claims a machine, creates the missing ports, deletes surplus ones and returns one per index. It fails with ErrBusy
 // while another caller's claim is valid.
-func (c Claim) Take(ctx context.Context, id driver.Identity, wanted []ports.CreateOptsBuilder) ([]ports.Port, error) {
+func (c Claim) EnsurePorts(ctx context.Context, id driver.Identity, wanted []ports.CreateOptsBuilder) ([]ports.Port, error) {
 	have, err := c.Ports.owned(ctx, id)
 	if err != nil {
 		return nil, err

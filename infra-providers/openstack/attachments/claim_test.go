@@ -64,7 +64,7 @@ func TestClaimHasOneHolder(t *testing.T) {
 	t.Parallel()
 	_, client, wanted := neutron(t)
 	take := func(holder string, offset time.Duration) error {
-		_, err := claim(client, holder, offset).Take(t.Context(), worker, wanted)
+		_, err := claim(client, holder, offset).EnsurePorts(t.Context(), worker, wanted)
 		return err
 	}
 	if err := take("a", 0); err != nil {
@@ -103,7 +103,7 @@ func TestTakeDeletesSurplusPorts(t *testing.T) {
 	cloud, client, wanted := neutron(t)
 	created(t, client, wanted[0], "")
 	created(t, client, wanted[0], "claimed by b at some time")
-	kept, err := claim(client, "a", 6*time.Minute).Take(t.Context(), worker, wanted)
+	kept, err := claim(client, "a", 6*time.Minute).EnsurePorts(t.Context(), worker, wanted)
 	if err != nil || len(kept) != 2 || len(cloud.Leftovers()) != 2 {
 		t.Errorf("%d ports are kept of %q: %v", len(kept), cloud.Leftovers(), err)
 	}
@@ -115,7 +115,7 @@ func TestTakeWithdrawsOnAnotherClaim(t *testing.T) {
 	cloud, client, wanted := neutron(t)
 	var other *ports.Port
 	between := meanwhile{wanted[0], func() { other = created(t, client, wanted[0], "claimed by b at some time") }}
-	_, err := claim(client, "a", 0).Take(t.Context(), worker, []ports.CreateOptsBuilder{between})
+	_, err := claim(client, "a", 0).EnsurePorts(t.Context(), worker, []ports.CreateOptsBuilder{between})
 	if !errors.Is(err, attachments.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
@@ -142,7 +142,7 @@ func TestPortOfAServerIsNotClaimed(t *testing.T) {
 	if _, err := ports.Update(t.Context(), client, port.ID, ports.UpdateOpts{DeviceID: new("server")}).Extract(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := claim(client, "a", 0).Take(t.Context(), worker, wanted); !errors.Is(err, attachments.ErrBusy) {
+	if _, err := claim(client, "a", 0).EnsurePorts(t.Context(), worker, wanted); !errors.Is(err, attachments.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestConcurrentCallersHaveOneHolder(t *testing.T) {
 	for _, holder := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		callers.Go(func() {
 			for range 5 {
-				if _, err := claim(client, holder, 0).Take(context.Background(), worker, wanted); err == nil {
+				if _, err := claim(client, holder, 0).EnsurePorts(context.Background(), worker, wanted); err == nil {
 					mu.Lock()
 					holders[holder] = true
 					mu.Unlock()

@@ -71,8 +71,8 @@ func (c *Cloud) addDefaults() {
 	}
 	owned("images", object{"name": "queued", "status": "queued", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z", "tags": []string{}})
 	network := owned("networks", object{"name": "net"})
-	owned("networks", object{"name": "twins"})
-	owned("networks", object{"name": "twins"})
+	owned("networks", object{"name": "duplicate"})
+	owned("networks", object{"name": "duplicate"})
 	public := owned("networks", object{"name": "public", "router:external": true})
 	owned("subnets", object{"name": "sub4", "network_id": network["id"], "cidr": "10.9.0.0/16", "ip_version": 4})
 	owned("subnets", object{"name": "sub6", "network_id": network["id"], "cidr": "fd00::/64", "ip_version": 6})

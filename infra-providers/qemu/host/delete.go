@@ -21,7 +21,7 @@ import (
 const (
 	// powerButtonInterval is how often the power button is pressed: a guest that is still booting ignores it.
 	powerButtonInterval = 5 * time.Second
-	// quitTimeout is how long a process may take to end after it was told to quit or killed.
+	// quitTimeout is how long a process may take to end after the quit command or SIGKILL.
 	quitTimeout = 10 * time.Second
 	// lockPollInterval is how often the lock of an ending process is tried.
 	lockPollInterval = 50 * time.Millisecond

@@ -97,7 +97,7 @@ func Open(options Options) (*Host, error) {
 		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", options.StateDir, err), dir.Close())
 	}
 	specs, err := dir.Load()
-	if err = errors.Join(err, h.images.Sweep()); err != nil {
+	if err = errors.Join(err, h.images.DeletePartial()); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", options.StateDir, err), dir.Close())
 	}
 	for _, spec := range specs {

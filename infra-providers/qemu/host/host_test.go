@@ -28,20 +28,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a state directory with its images and the fake's programs.
-type world struct {
+// env is a state directory with its images and the fake's programs.
+type env struct {
 	t       *testing.T
 	options host.Options
 	host    *host.Host
 }
 
-func newWorld(t *testing.T) *world {
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "drover-host-") // short enough for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, options: host.Options{StateDir: filepath.Join(folder, "state"), ImageDir: folder, Programs: folder}}
+	w := &env{t: t, options: host.Options{StateDir: filepath.Join(folder, "state"), ImageDir: folder, Programs: folder}}
 	w.write(filepath.Join(folder, "empty.raw"), "")
 	if err := qemufake.Programs(folder); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) open() {
+func (w *env) open() {
 	w.t.Helper()
 	opened, err := host.Open(w.options)
 	if err != nil {
@@ -68,29 +68,29 @@ func (w *world) open() {
 }
 
 // reopen restarts the provider.
-func (w *world) reopen() {
+func (w *env) reopen() {
 	w.t.Helper()
 	w.must(w.host.Close())
 	w.open()
 }
 
-func (w *world) must(err error) {
+func (w *env) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Error(err)
 	}
 }
 
-func (w *world) write(path, content string) {
+func (w *env) write(path, content string) {
 	w.t.Helper()
 	w.must(os.WriteFile(path, []byte(content), 0o600))
 }
 
-func (w *world) path(name string) string {
+func (w *env) path(name string) string {
 	return filepath.Join(w.options.StateDir, "machines", "vm-1", name)
 }
 
-func (w *world) await(what string, done func() bool) {
+func (w *env) await(what string, done func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(4 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -99,7 +99,7 @@ func (w *world) await(what string, done func() bool) {
 	}
 }
 
-func (w *world) awaitPhase(want host.Phase) {
+func (w *env) awaitPhase(want host.Phase) {
 	w.t.Helper()
 	w.await(string(want), func() bool {
 		m, ok := w.host.Get("vm-1")
@@ -107,7 +107,7 @@ func (w *world) awaitPhase(want host.Phase) {
 	})
 }
 
-func (w *world) awaitGone() {
+func (w *env) awaitGone() {
 	w.t.Helper()
 	w.await("the machine to be gone", func() bool {
 		_, ok := w.host.Get("vm-1")
@@ -116,7 +116,7 @@ func (w *world) awaitGone() {
 }
 
 // create creates a machine and waits until it runs or is stopped.
-func (w *world) create(change func(*vm.Spec)) {
+func (w *env) create(change func(*vm.Spec)) {
 	w.t.Helper()
 	spec := newSpec()
 	if change != nil {
@@ -131,7 +131,7 @@ func (w *world) create(change func(*vm.Spec)) {
 	})
 }
 
-func (w *world) pid() int {
+func (w *env) pid() int {
 	w.t.Helper()
 	content, err := os.ReadFile(w.path("qemu.pid"))
 	if err != nil {
@@ -144,7 +144,7 @@ func (w *world) pid() int {
 	return pid
 }
 
-func alive(pid int) bool {
+func running(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
@@ -158,36 +158,36 @@ func newSpec() vm.Spec {
 
 func TestRestartedProviderTakesOverMachines(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.create(nil)
 	before := w.pid()
 	w.reopen()
 	w.awaitPhase(host.Running)
-	if after := w.pid(); after != before || !alive(before) {
+	if after := w.pid(); after != before || !running(before) {
 		t.Errorf("process %d became %d", before, after)
 	}
 	w.must(w.host.Delete("vm-1"))
 	w.awaitGone()
-	if alive(before) {
+	if running(before) {
 		t.Errorf("process %d outlived its machine", before)
 	}
 }
 
-func TestMachineIsStartedAgainAfterItsProcessDied(t *testing.T) {
+func TestRestartsMachineAfterProcessExit(t *testing.T) {
 	t.Parallel()
-	for name, while := range map[string]func(w *world, kill func()){
-		"while the provider runs":         func(_ *world, kill func()) { kill() },
-		"while the provider does not run": func(w *world, kill func()) { w.must(w.host.Close()); kill(); w.open() },
+	for name, while := range map[string]func(w *env, kill func()){
+		"while the provider runs":         func(_ *env, kill func()) { kill() },
+		"while the provider does not run": func(w *env, kill func()) { w.must(w.host.Close()); kill(); w.open() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			w.create(nil)
 			w.write(w.path("disk.qcow2"), "what the guest wrote")
 			before := w.pid()
 			while(w, func() {
 				w.must(syscall.Kill(before, syscall.SIGKILL))
-				w.await("the process to end", func() bool { return !alive(before) })
+				w.await("the process to end", func() bool { return !running(before) })
 			})
 			w.await("another process", func() bool {
 				content, err := os.ReadFile(w.path("qemu.pid"))
@@ -203,7 +203,7 @@ func TestMachineIsStartedAgainAfterItsProcessDied(t *testing.T) {
 
 func TestPoweredOffGuestStaysOff(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.create(func(s *vm.Spec) { s.CommandLine = qemufake.PoweredOff })
 	w.awaitPhase(host.Stopped)
 	before := w.pid()
@@ -223,7 +223,7 @@ func TestInternalErrorNamesKVM(t *testing.T) {
 	} {
 		t.Run(acceleration, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			w.create(func(s *vm.Spec) { s.CommandLine, s.Acceleration = qemufake.InternalError, acceleration })
 			w.awaitPhase(host.Stopped)
 			if m, _ := w.host.Get("vm-1"); m.Message != want {
@@ -247,7 +247,7 @@ func TestDeletionEndsTheProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			w.create(change)
 			pid := w.pid()
 			if strings.Contains(name, "does not answer") {
@@ -259,7 +259,7 @@ func TestDeletionEndsTheProcess(t *testing.T) {
 				w.awaitPhase(host.Deleting)
 			}
 			w.awaitGone()
-			if alive(pid) {
+			if running(pid) {
 				t.Errorf("process %d is left", pid)
 			}
 			if _, err := os.Stat(w.path("")); !os.IsNotExist(err) {
@@ -281,7 +281,7 @@ func TestInterruptedCreationIsCompleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := newEnv(t)
 			w.must(w.host.Close())
 			w.must(os.MkdirAll(w.path(""), 0o700))
 			w.write(w.path("machine.json"), `{"id":"vm-1","architecture":"amd64","cpus":1,"memoryMiB":64,"image":{"path":"empty.raw"},"imageFormat":"raw"}`)
@@ -297,7 +297,7 @@ func TestInterruptedCreationIsCompleted(t *testing.T) {
 
 func TestStateDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	if second, err := host.Open(w.options); err == nil {
 		t.Error("a second one opened it")
 		w.must(second.Close())
@@ -306,7 +306,7 @@ func TestStateDirectoryIsLocked(t *testing.T) {
 
 func TestMachineThatCannotStartCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	spec := newSpec()
 	spec.Image = image.Source{URL: "http://127.0.0.1:1/none", SHA256: strings.Repeat("0", 64)}
 	if _, err := w.host.Create(spec, nil); err != nil {
@@ -322,7 +322,7 @@ func TestMachineThatCannotStartCanBeDeleted(t *testing.T) {
 
 func TestRestartResetsTheGuest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.create(nil)
 	pid := w.pid()
 	for range 2 {
@@ -341,7 +341,7 @@ func TestRestartResetsTheGuest(t *testing.T) {
 
 func TestPoweredOffGuestIsNotReset(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.create(func(s *vm.Spec) { s.CommandLine = qemufake.PoweredOff })
 	if err := w.host.Restart(t.Context(), "vm-1"); !errors.Is(err, host.ErrNotRunning) {
 		t.Errorf("got %v, want ErrNotRunning", err)
@@ -350,7 +350,7 @@ func TestPoweredOffGuestIsNotReset(t *testing.T) {
 }
 
 // wantBoots waits until the console shows a number of boots after resets.
-func (w *world) wantBoots(want int) {
+func (w *env) wantBoots(want int) {
 	w.t.Helper()
 	w.await("it to boot again", func() bool {
 		content, err := os.ReadFile(w.host.Console("vm-1"))
@@ -368,7 +368,7 @@ func (w *world) wantBoots(want int) {
 // TestConsoleKeepsTheOutputWithoutAProvider: a provider reads the whole buffer of the console.
 func TestConsoleKeepsTheOutputWithoutAProvider(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	w.create(func(s *vm.Spec) { s.CommandLine = qemufake.FullConsole })
 	want := strings.Repeat(qemufake.Line, 1<<20/len(qemufake.Line))
 	w.await("the console", func() bool {
@@ -380,7 +380,7 @@ func TestConsoleKeepsTheOutputWithoutAProvider(t *testing.T) {
 // TestImageWithAnotherFileIsRefused: QEMU would give the guest any file, device or URL in the header of an image.
 func TestImageWithAnotherFileIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	secret := filepath.Join(w.options.ImageDir, "secret")
 	w.write(secret, "of the host")
 	dataFile := qemufake.Disk(1<<20, "")
@@ -422,7 +422,7 @@ func TestImageWithAnotherFileIsRefused(t *testing.T) {
 // TestDownloadedImageWithAnotherFileIsRefused: its header is known only after the download.
 func TestDownloadedImageWithAnotherFileIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newEnv(t)
 	disk := qemufake.Disk(1<<20, "/etc/hostname")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(disk) }))
 	t.Cleanup(server.Close)

@@ -71,8 +71,8 @@ type downloadLock struct {
 	waiting int
 }
 
-// Sweep deletes partial downloads of a process that was killed. No download may be in progress.
-func (c *Cache) Sweep() error {
+// DeletePartial deletes partial downloads of a process that was killed. No download may be in progress.
+func (c *Cache) DeletePartial() error {
 	entries, err := os.ReadDir(c.Downloads)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -31,9 +31,9 @@ func sum() string {
 
 func TestEnsureDownloadsOnce(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		_, _ = w.Write([]byte(content))
 	}))
 	t.Cleanup(server.Close)
@@ -52,8 +52,8 @@ func TestEnsureDownloadsOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if asked.Load() != 1 {
-		t.Errorf("it was downloaded %d times", asked.Load())
+	if requests.Load() != 1 {
+		t.Errorf("it was downloaded %d times", requests.Load())
 	}
 }
 
@@ -189,9 +189,9 @@ func TestEnsureIsBounded(t *testing.T) {
 // file does not wait.
 func TestSlowServerBlocksNoOtherSource(t *testing.T) {
 	t.Parallel()
-	asked := make(chan struct{}, 1)
+	requests := make(chan struct{}, 1)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
+		requests <- struct{}{}
 		<-r.Context().Done()
 	}))
 	t.Cleanup(slow.Close)
@@ -205,7 +205,7 @@ func TestSlowServerBlocksNoOtherSource(t *testing.T) {
 			t.Error("the slow server answered")
 		}
 	})
-	<-asked
+	<-requests
 	second, endSecond := context.WithCancel(t.Context())
 	endSecond()
 	if _, err := cache.Ensure(second, image.Source{URL: slow.URL, SHA256: sum()}); !errors.Is(err, context.Canceled) {
@@ -221,7 +221,7 @@ func TestSlowServerBlocksNoOtherSource(t *testing.T) {
 func TestSweepDeletesPartialDownloads(t *testing.T) {
 	t.Parallel()
 	cache := &image.Cache{Downloads: filepath.Join(t.TempDir(), "downloads")}
-	if err := cache.Sweep(); err != nil {
+	if err := cache.DeletePartial(); err != nil {
 		t.Errorf("without a folder: %v", err)
 	}
 	if err := os.Mkdir(cache.Downloads, 0o700); err != nil {
@@ -232,7 +232,7 @@ func TestSweepDeletesPartialDownloads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := cache.Sweep(); err != nil {
+	if err := cache.DeletePartial(); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(cache.Downloads); err != nil || len(left) != 1 || left[0].Name() != sum() {

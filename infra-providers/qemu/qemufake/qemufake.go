@@ -89,21 +89,21 @@ func daemonize() error {
 	if err != nil {
 		return err
 	}
-	ready, tell, err := os.Pipe()
+	ready, readyWriter, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	child := exec.Command(self, os.Args[1:]...)
 	child.Env = append(os.Environ(), childVariable+"=1")
-	child.ExtraFiles = []*os.File{os.NewFile(3, "inherited"), tell}
+	child.ExtraFiles = []*os.File{os.NewFile(3, "inherited"), readyWriter}
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := child.Start(); err != nil {
 		return err
 	}
-	_ = tell.Close()
-	said := make([]byte, 512)
-	n, _ := ready.Read(said)
-	if words := string(said[:n]); words != "ready" {
+	_ = readyWriter.Close()
+	output := make([]byte, 512)
+	n, _ := ready.Read(output)
+	if words := string(output[:n]); words != "ready" {
 		return errors.New(words)
 	}
 	return nil

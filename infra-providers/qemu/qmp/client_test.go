@@ -55,11 +55,11 @@ const greeting = `{"QMP":{"version":{},"capabilities":[]}}` + "\r\n"
 
 // id reads a command and returns its id.
 func id(lines *bufio.Scanner) string {
-	var asked struct{ Execute, ID string }
+	var request struct{ Execute, ID string }
 	if lines.Scan() {
-		_ = json.Unmarshal(lines.Bytes(), &asked)
+		_ = json.Unmarshal(lines.Bytes(), &request)
 	}
-	return asked.ID
+	return request.ID
 }
 
 // greet does what every server begins with.

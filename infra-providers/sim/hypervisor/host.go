@@ -81,15 +81,15 @@ func (h *host) run(ctx context.Context) {
 	defer cancel()
 	h.kubelet(config, disk).Run(untilHang)
 	if ctx.Err() == nil {
-		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host stopped responding after %s", h.spec.DiesAfter))
+		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host stopped responding after %s", h.spec.HangsAfter))
 	}
 }
 
 // hangsAt is when the fault diesAfterSeconds stops the kubelet. ok is false without the fault, and after a restart, which
 // ends a hang.
 func (h *host) hangsAt() (at time.Time, ok bool) {
-	at = h.spec.Created.Add(h.spec.BootDelay + h.spec.DiesAfter)
-	return at, h.spec.DiesAfter != 0 && !h.spec.Restarted.After(at)
+	at = h.spec.Created.Add(h.spec.BootDelay + h.spec.HangsAfter)
+	return at, h.spec.HangsAfter != 0 && !h.spec.Restarted.After(at)
 }
 
 // bootedAt is the time of the creation or of the last restart, plus the boot delay.

@@ -35,7 +35,7 @@ type Spec struct {
 	Tags         map[string]string   `json:"tags"`
 	BootDelay    time.Duration       `json:"bootDelay"`
 	NeverJoins   bool                `json:"neverJoins,omitempty"`
-	DiesAfter    time.Duration       `json:"diesAfter,omitempty"`
+	HangsAfter   time.Duration       `json:"diesAfter,omitempty"`
 
 	// Created and InternalIP are set by Create, Restarted by the last Restart.
 	Created    time.Time `json:"created"`

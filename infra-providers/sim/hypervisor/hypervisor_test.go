@@ -181,12 +181,12 @@ func TestAddressesAreUnique(t *testing.T) {
 func TestMessageOfHostsThatDoNotJoin(t *testing.T) {
 	t.Parallel()
 	h := open(t, t.TempDir())
-	told := make(chan Instance, 10)
-	h.Notify(func(instance Instance) { told <- instance })
+	events := make(chan Instance, 10)
+	h.Notify(func(instance Instance) { events <- instance })
 	if _, err := h.Create(Spec{ID: "sim-1"}, []byte("#cloud-config\n")); err != nil {
 		t.Fatal(err)
 	}
-	for instance := range told {
+	for instance := range events {
 		if instance.Failed {
 			if want := "kubelet does not start: there is no unit /etc/systemd/system/kubelet.service"; instance.Message != want {
 				t.Errorf("got %q, want %q", instance.Message, want)
@@ -228,8 +228,8 @@ func TestRestartBootsFromTheSameDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h := open(t, dir)
-	told := make(chan Instance, 100)
-	h.Notify(func(instance Instance) { told <- instance })
+	events := make(chan Instance, 100)
+	h.Notify(func(instance Instance) { events <- instance })
 	created, err := h.Create(Spec{ID: "sim-1", Tags: map[string]string{"owner": "old"}}, []byte("#cloud-config\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -238,12 +238,12 @@ func TestRestartBootsFromTheSameDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		awaitFailure(told)
+		awaitFailure(events)
 		if err := h.Restart("sim-1"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitFailure(told)
+	awaitFailure(events)
 	if err := h.Restart("sim-2"); err != nil {
 		t.Errorf("restarting what does not exist: %v", err)
 	}
@@ -266,8 +266,8 @@ func TestRestartBootsFromTheSameDisk(t *testing.T) {
 }
 
 // awaitFailure waits until the host reports that it does not start.
-func awaitFailure(told <-chan Instance) {
-	for instance := range told {
+func awaitFailure(events <-chan Instance) {
+	for instance := range events {
 		if instance.Failed {
 			return
 		}
@@ -300,16 +300,16 @@ func TestRestartEndsAHang(t *testing.T) {
 	created := time.Unix(1000, 0)
 	hangs := created.Add(3 * time.Minute)
 	for name, test := range map[string]struct {
-		diesAfter time.Duration
-		restarted time.Time
-		want      bool
+		hangsAfter time.Duration
+		restarted  time.Time
+		want       bool
 	}{
-		"hangs with the fault":            {diesAfter: 2 * time.Minute, want: true},
-		"hangs after an earlier restart":  {diesAfter: 2 * time.Minute, restarted: hangs, want: true},
-		"does not hang after a later one": {diesAfter: 2 * time.Minute, restarted: hangs.Add(1)},
+		"hangs with the fault":            {hangsAfter: 2 * time.Minute, want: true},
+		"hangs after an earlier restart":  {hangsAfter: 2 * time.Minute, restarted: hangs, want: true},
+		"does not hang after a later one": {hangsAfter: 2 * time.Minute, restarted: hangs.Add(1)},
 		"does not hang without the fault": {},
 	} {
-		h := &host{spec: Spec{Created: created, BootDelay: time.Minute, DiesAfter: test.diesAfter, Restarted: test.restarted}}
+		h := &host{spec: Spec{Created: created, BootDelay: time.Minute, HangsAfter: test.hangsAfter, Restarted: test.restarted}}
 		if at, ok := h.hangsAt(); ok != test.want || ok && !at.Equal(hangs) {
 			t.Errorf("%s: got %s, %t", name, at, ok)
 		}

@@ -20,7 +20,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
-// Limit is how long one variable may be, in bytes: a guest asks for it in one message of 64 KiB.
+// Limit is how long one variable may be, in bytes: a guest requests it in one message of 64 KiB.
 const Limit = 64<<10 - 1
 
 // The formats of user data.
@@ -50,7 +50,7 @@ func UserData(format string, data []byte) (map[string]string, error) {
 	return map[string]string{"guestinfo.userdata": encoded, "guestinfo.userdata.encoding": encoding}, nil
 }
 
-// Host is what the metadata tell.
+// Host is the content of the metadata.
 type Host struct {
 	InstanceID string
 	Name       string
@@ -110,10 +110,10 @@ type nameservers struct {
 }
 
 func card(network infrav1.VSphereNetwork, mac string) ethernet {
-	silent := network.DHCP4 == nil && network.DHCP6 == nil && len(network.Addresses) == 0
+	unconfigured := network.DHCP4 == nil && network.DHCP6 == nil && len(network.Addresses) == 0
 	made := ethernet{
 		Match:     match{MACAddress: mac},
-		DHCP4:     ptr.Deref(network.DHCP4, silent),
+		DHCP4:     ptr.Deref(network.DHCP4, unconfigured),
 		DHCP6:     ptr.Deref(network.DHCP6, false),
 		Addresses: network.Addresses,
 		MTU:       network.MTU,

@@ -61,7 +61,7 @@ type Plan struct {
 	CoresPerSocket int32  `json:"coresPerSocket,omitempty"`
 	MemoryMiB      int64  `json:"memoryMiB"`
 	Hardware       int32  `json:"hardware,omitempty"`
-	// CloudInit asks for metadata, with the network cards of Networks.
+	// CloudInit requests metadata, with the network cards of Networks.
 	CloudInit bool                     `json:"cloudInit,omitempty"`
 	Networks  []infrav1.VSphereNetwork `json:"networks,omitempty"`
 	// Tags are IDs, Attributes are values by key.

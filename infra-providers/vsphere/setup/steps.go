@@ -271,7 +271,7 @@ func metadata(vm VM) (map[string]string, error) {
 	})
 }
 
-// addresses returns the MAC addresses of the cards in the order they were asked for.
+// addresses returns the MAC addresses of the cards in the order they were requested.
 func addresses(devices object.VirtualDeviceList, count int) ([]string, error) {
 	if count == 0 {
 		return nil, nil
@@ -297,7 +297,7 @@ func holds(options []types.BaseOptionValue, values map[string]string) bool {
 	found := 0
 	for _, option := range options {
 		value, ok := option.GetOptionValue().Value.(string)
-		if wanted, asked := values[option.GetOptionValue().Key]; asked && ok && wanted == value {
+		if wanted, requested := values[option.GetOptionValue().Key]; requested && ok && wanted == value {
 			found++
 		}
 	}

@@ -55,7 +55,7 @@ func refer(field string, err error) error {
 type References struct {
 	infrav1.VSpherePlacement
 	Template string
-	// Snapshot is the name of a snapshot; Current asks for the current one when it is empty.
+	// Snapshot is the name of a snapshot; Current requests the current one when it is empty.
 	Snapshot string
 	Current  bool
 	Networks []infrav1.VSphereNetwork

@@ -69,7 +69,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// BusyError means that the server, or a proxy before it, asked to be left alone for a while.
+// BusyError means that the server, or a proxy before it, requested a pause.
 type BusyError struct {
 	Status int
 	// After is the server's hint; zero when it gave none.
@@ -80,7 +80,7 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// busy turns answers that ask for a pause into BusyErrors, which the SDK has no type for.
+// busy turns answers that request a pause into BusyErrors, which the SDK has no type for.
 type busy struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -36,8 +36,8 @@ func TestUnusedSessionsAreRemoved(t *testing.T) {
 // and name an address where the metadata service of the provider's host would answer.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	asked := false
-	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	requested := false
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requested = true }))
 	t.Cleanup(inside.Close)
 	server := httptest.NewTLSServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)
@@ -56,7 +56,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			t.Errorf("a server that %s: got %v", name, err)
 		}
 	}
-	if asked {
+	if requested {
 		t.Error("the host of the provider's network was asked")
 	}
 }

@@ -35,14 +35,14 @@ type VM struct {
 	Record, Plan string
 }
 
-// brief is what lists read. Advanced parameters are asked for one by one, because user data is among them.
+// brief is what lists read. Advanced parameters are requested one by one, because user data is among them.
 var brief = []string{
 	"name", "config.instanceUuid", "config.uuid", "config.template", "config.createDate", "resourcePool",
 	"runtime.powerState", "guest.net", "guest.hostName", "guest.ipAddress",
 	keyed(RecordKey), keyed(PlanKey),
 }
 
-// full is what a read of one virtual machine asks for besides.
+// full is what a read of one virtual machine requests besides.
 var full = append([]string{"config.hardware", "config.version", "config.extraConfig", "customValue"}, brief[:len(brief)-2]...)
 
 func keyed(key string) string { return fmt.Sprintf("config.extraConfig[%q]", key) }

@@ -60,7 +60,7 @@ type Account struct {
 	Password string
 	// CA are PEM certificates to trust instead of the system's.
 	CA string
-	// Thumbprint is the certificate to trust though no authority vouches for it.
+	// Thumbprint is the certificate to trust without a CA that signed it.
 	Thumbprint string
 	// Insecure trusts any certificate.
 	Insecure bool
@@ -82,7 +82,7 @@ type Session struct {
 	mu     sync.Mutex
 	bare   *vim25.Client
 	client *vim25.Client
-	// login counts the logins, so that a call can tell whether there was one since.
+	// login counts the logins, so that a call can detect whether there was one since.
 	login int
 	rest  *rest.Client
 	// datacenter is where lists and names start.

@@ -19,7 +19,7 @@ import (
 var errUnderWay = errors.New("a clone whose answer was lost is under way, and may be this machine's")
 
 // UnknownClones is about clones that may be under way and whose tasks this process does not know: an earlier process
-// asked for them, or their answers were lost. Until they have ended it is not certain that a virtual machine does not
+// requested them, or their answers were lost. Until they have ended it is not certain that a virtual machine does not
 // exist. The zero value is one with an earlier process.
 type UnknownClones struct {
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type unknownClones struct {
 	added int
 	// ended is true once none of those clones can be under way any more.
 	ended bool
-	// until is a moment after the last of them was asked for, by the server's clock; zero before it is known.
+	// until is a moment after the last of them was requested, by the server's clock; zero before it is known.
 	until time.Time
 }
 
@@ -91,7 +91,7 @@ func isClone(info types.TaskInfo) bool {
 	return info.DescriptionId == "VirtualMachine.clone" || strings.EqualFold(strings.TrimSuffix(info.Name, "_Task"), "CloneVM")
 }
 
-// cloning reports whether a clone that was asked for until a moment is under way, whoever asked, unless it is known.
+// cloning reports whether a clone that was requested until a moment is under way, by any client, unless it is known.
 func cloning(ctx context.Context, client *vim25.Client, until time.Time, known func(types.ManagedObjectReference) bool) (bool, error) {
 	content, err := retrieve(ctx, client, []string{"recentTask"}, *client.ServiceContent.TaskManager)
 	if err != nil {

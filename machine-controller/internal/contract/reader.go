@@ -49,7 +49,7 @@ func (r *Reader) Get(ctx context.Context, namespace string, ref clusterv1.Contra
 	if err := r.Cached.Get(bounded, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
 		return Object{}, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	if err := checkScope(ref.GroupKind(), object); err != nil {
+	if err := CheckScope(ref.GroupKind(), object); err != nil {
 		return Object{}, err
 	}
 	if err := r.Watch.CheckForeign(ref.Kind, object); err != nil {

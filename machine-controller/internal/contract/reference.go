@@ -75,9 +75,9 @@ func CheckRemediationTemplate(gk schema.GroupKind) error {
 	return nil
 }
 
-// checkScope refuses an object that belongs to no namespace: others share it, and a reference leads into its own
+// CheckScope refuses an object that belongs to no namespace: others share it, and a reference leads into its own
 // namespace only. A client drops the namespace from the key of such a kind.
-func checkScope(gk schema.GroupKind, object client.Object) error {
+func CheckScope(gk schema.GroupKind, object client.Object) error {
 	if object.GetNamespace() == "" {
 		return &InvalidReferenceError{gk, "an object of this namespace, and not one of the whole cluster"}
 	}

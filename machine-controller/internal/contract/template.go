@@ -68,7 +68,7 @@ func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.Co
 		}
 		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	if err := checkScope(ref.GroupKind(), object); err != nil {
+	if err := CheckScope(ref.GroupKind(), object); err != nil {
 		return nil, err
 	}
 	return object, nil
@@ -125,7 +125,7 @@ func (t *Template) Object(meta Metadata) (*unstructured.Unstructured, error) {
 	object.SetLabels(merged(labels, meta.Labels, map[string]string{
 		clusterv1.ClusterNameLabel: meta.ClusterName,
 	}))
-	object.SetAnnotations(merged(annotations, meta.Annotations, map[string]string{
+	object.SetAnnotations(merged(withoutReserved(annotations), withoutReserved(meta.Annotations), map[string]string{
 		clusterv1.TemplateClonedFromNameAnnotation:      t.GetName(),
 		clusterv1.TemplateClonedFromGroupKindAnnotation: t.GroupVersionKind().GroupKind().String(),
 	}))
@@ -145,6 +145,20 @@ func RefFromTemplate(template clusterv1.ContractVersionedObjectReference, name s
 		Kind:     strings.TrimSuffix(template.Kind, templateSuffix),
 		Name:     name,
 	}
+}
+
+// reservedAnnotations begin with the domain in which infrastructure providers record the instance of one machine. The
+// annotations of a template are for all machines.
+const reservedAnnotations = "infrastructure.drover.io/"
+
+// IsReservedAnnotation reports whether the annotation of an infrastructure object belongs to its provider, so that it is
+// neither copied from a template nor removed with it.
+func IsReservedAnnotation(key string) bool { return strings.HasPrefix(key, reservedAnnotations) }
+
+func withoutReserved(annotations map[string]string) map[string]string {
+	allowed := maps.Clone(annotations)
+	maps.DeleteFunc(allowed, func(key, _ string) bool { return IsReservedAnnotation(key) })
+	return allowed
 }
 
 func merged(layers ...map[string]string) map[string]string {

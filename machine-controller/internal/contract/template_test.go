@@ -154,3 +154,25 @@ func TestMessagesNameTheCorrection(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectHasNoRecordsOfTheProvider: an identity from a template would make all machines claim one instance.
+func TestObjectHasNoRecordsOfTheProvider(t *testing.T) {
+	t.Parallel()
+	reserved := map[string]any{"infrastructure.drover.io/identity": "x"}
+	template := &Template{&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "g/v1", "kind": "ThingTemplate", "metadata": map[string]any{"name": "t", "namespace": "ns"},
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": reserved}, "spec": map[string]any{}}},
+	}}}
+	object, err := template.Object(Metadata{Name: "m", ClusterName: "c", Annotations: map[string]string{"infrastructure.drover.io/account": "x", "kept": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range object.GetAnnotations() {
+		if IsReservedAnnotation(key) {
+			t.Errorf("the object has the annotation %s", key)
+		}
+	}
+	if object.GetAnnotations()["kept"] != "1" {
+		t.Errorf("annotations %v", object.GetAnnotations())
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,11 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"drover.io/runtime/expiring"
 )
 
 // refusalMemory is how long a kind that could not be watched is not tried again, so that
 // a thousand Machines of one misconfigured provider cost one request, not a thousand.
 const refusalMemory = 10 * time.Second
+
+// maxRefusals is how many kinds that could not be watched are remembered.
+const maxRefusals = 1000
 
 // A Starter starts a source of events; every controller is one.
 type Starter interface {
@@ -44,32 +50,32 @@ type Watcher struct {
 	Owner handler.TypedEventHandler[*unstructured.Unstructured, reconcile.Request]
 	Clock clock.PassiveClock
 
-	mu      sync.Mutex
-	started map[schema.GroupVersionKind]bool
-	refused map[schema.GroupVersionKind]refusal
-}
-
-type refusal struct {
-	err error
-	at  time.Time
+	once  sync.Once
+	calls singleflight.Group
+	// started has the kinds that exist. A reference can name others, in any number and spelling: these are in refused,
+	// which is bounded.
+	started sync.Map
+	refused expiring.Map[schema.GroupVersionKind, error]
 }
 
 // Ensure starts the watch on gvk unless it runs. It returns [ForbiddenError] or
 // [MissingCRDError] when the kind cannot be listed.
 func (w *Watcher) Ensure(ctx context.Context, gvk schema.GroupVersionKind) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.started[gvk] {
+	w.once.Do(func() { w.refused.Clock, w.refused.TTL, w.refused.Max = w.Clock, refusalMemory, maxRefusals })
+	// A request for one kind does not delay the readers of another.
+	_, err, _ := w.calls.Do(gvk.String(), func() (any, error) { return nil, w.ensure(ctx, gvk) })
+	return err
+}
+
+func (w *Watcher) ensure(ctx context.Context, gvk schema.GroupVersionKind) error {
+	if _, started := w.started.Load(gvk); started {
 		return nil
 	}
-	if last, ok := w.refused[gvk]; ok && w.Clock.Since(last.at) < refusalMemory {
-		return last.err
+	if err, refused := w.refused.Get(gvk); refused {
+		return err
 	}
 	if err := w.listable(ctx, gvk); err != nil {
-		if w.refused == nil {
-			w.refused = map[schema.GroupVersionKind]refusal{}
-		}
-		w.refused[gvk] = refusal{err: err, at: w.Clock.Now()}
+		w.refused.Set(gvk, err)
 		return err
 	}
 	object := &unstructured.Unstructured{}
@@ -77,10 +83,7 @@ func (w *Watcher) Ensure(ctx context.Context, gvk schema.GroupVersionKind) error
 	if err := w.Controller.Watch(source.Kind(w.Cache, object, w.Owner)); err != nil {
 		return fmt.Errorf("watching %s: %w", gvk.GroupKind(), err)
 	}
-	if w.started == nil {
-		w.started = map[schema.GroupVersionKind]bool{}
-	}
-	w.started[gvk] = true
+	w.started.Store(gvk, struct{}{})
 	return nil
 }
 

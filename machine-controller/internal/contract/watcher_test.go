@@ -6,6 +6,8 @@ package contract
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,15 +26,23 @@ import (
 // api answers lists with an error, or nothing, and gets with an object.
 type api struct {
 	client.Reader
-	err    error
-	lists  int
+	err   error
+	mu    sync.Mutex
+	lists int
+	// list is called with the kind of each list; it may be nil.
+	list   func(kind string)
 	labels map[string]string
 	// shared says that objects belong to no namespace.
 	shared bool
 }
 
-func (a *api) List(context.Context, client.ObjectList, ...client.ListOption) error {
+func (a *api) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	a.mu.Lock()
 	a.lists++
+	a.mu.Unlock()
+	if a.list != nil {
+		a.list(list.GetObjectKind().GroupVersionKind().Kind)
+	}
 	return a.err
 }
 
@@ -50,11 +60,14 @@ func (a *api) Get(_ context.Context, key client.ObjectKey, into client.Object, _
 
 // starter counts the watches that were started.
 type starter struct {
+	mu      sync.Mutex
 	started int
 	err     error
 }
 
 func (s *starter) Watch(source.Source) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.started++
 	return s.err
 }
@@ -118,6 +131,47 @@ func TestEnsureDoesNotRetryARefusedKind(t *testing.T) {
 				t.Errorf("after it was mended: %v, %d watches", err, controller.started)
 			}
 		})
+	}
+}
+
+// TestEnsureRemembersABoundedNumberOfKinds names kinds that do not exist, as references can in any number.
+func TestEnsureRemembersABoundedNumberOfKinds(t *testing.T) {
+	t.Parallel()
+	w := &Watcher{
+		Live: &api{err: &meta.NoKindMatchError{}}, Controller: &starter{}, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0)),
+	}
+	for i := range 2 * maxRefusals {
+		if err := w.Ensure(t.Context(), schema.GroupVersionKind{Group: "g", Version: "v1", Kind: fmt.Sprint("Thing", i)}); err == nil {
+			t.Fatal("a kind that does not exist is watched")
+		}
+	}
+	if n := w.refused.Len(); n > maxRefusals {
+		t.Errorf("%d kinds are remembered", n)
+	}
+}
+
+// TestEnsureWaitsForNoOtherKind has a list of one kind that is not answered while another kind is read.
+func TestEnsureWaitsForNoOtherKind(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	live := &api{list: func(kind string) {
+		if kind == "SlowList" {
+			close(asked)
+			<-answer
+		}
+	}}
+	w := &Watcher{Live: live, Controller: &starter{}, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
+	slow := make(chan error)
+	go func() {
+		slow <- w.Ensure(t.Context(), schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Slow"})
+	}()
+	<-asked
+	if err := w.Ensure(t.Context(), thing); err != nil {
+		t.Error(err)
+	}
+	close(answer)
+	if err := <-slow; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -28,6 +28,8 @@ var (
 	machine           = &clusterv1.Machine{}
 	machineSet        = &clusterv1.MachineSet{}
 	machineDeployment = &clusterv1.MachineDeployment{}
+
+	machineHealthCheck = &clusterv1.MachineHealthCheck{}
 )
 
 // Register adds every index to the cache behind indexer.
@@ -43,6 +45,7 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		{machineSet, byController, controllerUID},
 		{machineSet, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineSet).Spec.ClusterName) }},
 		{machineDeployment, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineDeployment).Spec.ClusterName) }},
+		{machineHealthCheck, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineHealthCheck).Spec.ClusterName) }},
 	} {
 		if err := add(ctx, indexer, each.object, each.field, each.extract); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", each.object, each.field, err)
@@ -100,6 +103,13 @@ func machineSets(ctx context.Context, c client.Reader, q query) ([]*clusterv1.Ma
 func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
 	q := query{machineDeployment, byClusterName, cluster.Namespace, cluster.Name}
 	list := &clusterv1.MachineDeploymentList{}
+	return find(ctx, c, q, list, &list.Items)
+}
+
+// MachineHealthChecksOfCluster returns every MachineHealthCheck of the Cluster.
+func MachineHealthChecksOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineHealthCheck, error) {
+	q := query{machineHealthCheck, byClusterName, cluster.Namespace, cluster.Name}
+	list := &clusterv1.MachineHealthCheckList{}
 	return find(ctx, c, q, list, &list.Items)
 }
 

@@ -103,7 +103,11 @@ func TestLookups(t *testing.T) {
 	deployment := func(meta metav1.ObjectMeta, cluster string) client.Object {
 		return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster, Selector: selector, Template: template(cluster)}}
 	}
+	check := func(meta metav1.ObjectMeta, cluster string) client.Object {
+		return &clusterv1.MachineHealthCheck{ObjectMeta: meta, Spec: clusterv1.MachineHealthCheckSpec{ClusterName: cluster, Selector: selector}}
+	}
 	objects := []client.Object{
+		check(member("a", "one", ""), "c"), check(member("a", "two", ""), "d"), check(member("b", "one", ""), "c"),
 		machine(member("a", "owned", "o"), "c", "id-1"), machine(member("a", "alone", ""), "c", ""), machine(member("a", "other", ""), "d", "id-2"),
 		machine(member("b", "owned", "o"), "c", "id-1"),
 		set(member("a", "owned", "o"), "c"), set(member("a", "alone", ""), "d"), set(member("b", "alone", ""), "c"),
@@ -151,6 +155,9 @@ func lookups(t *testing.T, c client.Reader) {
 		"finds the MachineDeployments of it": {func(ctx context.Context) ([]string, error) {
 			return namesOf(MachineDeploymentsOfCluster(ctx, c, cluster))
 		}, []string{"a/one"}},
+		"finds the MachineHealthChecks of it": {func(ctx context.Context) ([]string, error) {
+			return namesOf(MachineHealthChecksOfCluster(ctx, c, cluster))
+		}, []string{"a/one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,7 +184,8 @@ func TestErrorMessages(t *testing.T) {
 	_, machines := MachinesByProviderID(t.Context(), c, "id")
 	_, sets := MachineSetsWithoutController(t.Context(), c, "a")
 	_, deployments := MachineDeploymentsOfCluster(t.Context(), c, client.ObjectKey{})
-	for _, err := range []error{machines, sets, deployments} {
+	_, checks := MachineHealthChecksOfCluster(t.Context(), c, client.ObjectKey{})
+	for _, err := range []error{machines, sets, deployments, checks} {
 		if !errors.Is(err, boom) {
 			t.Errorf("listing says %v", err)
 		}

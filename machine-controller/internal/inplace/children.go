@@ -7,12 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/contract"
 )
 
 // updateChildren writes the template's labels and annotations into the Machine's BootstrapConfig and InfraMachine, if the
@@ -22,8 +25,9 @@ func (u *Updater) updateChildren(ctx context.Context, set *clusterv1.MachineSet,
 	labels := metadataPatch(m.Annotations[labelsFromTemplate], template.Labels)
 	delete(labels, clusterv1.ClusterNameLabel) // the object is found by it, and its Cluster never changes
 	delete(labels, clusterv1.WatchLabel)       // the Machine's own; the machine controller keeps it on the object
-	annotations := metadataPatch(m.Annotations[annotationsFromTemplate], template.Annotations)
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": labels, "annotations": annotationsPatch(m.Annotations[annotationsFromTemplate], template.Annotations),
+	}})
 	if err != nil {
 		return fmt.Errorf("encoding patch: %w", err)
 	}
@@ -56,6 +60,13 @@ func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
 	return containsAll(m.Labels, template.Labels) && containsAll(m.Annotations, template.Annotations) &&
 		m.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
 		m.Annotations[annotationsFromTemplate] == keyList(template.Annotations)
+}
+
+// annotationsPatch is metadataPatch without what the provider of the object records there.
+func annotationsPatch(before string, wanted map[string]string) map[string]any {
+	patch := metadataPatch(before, wanted)
+	maps.DeleteFunc(patch, func(key string, _ any) bool { return contract.IsReservedAnnotation(key) })
+	return patch
 }
 
 // metadataPatch sets the wanted keys and removes those that were managed before and are no longer wanted.

@@ -91,3 +91,13 @@ func TestMachineUpToDateMatchesMachine(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordsOfTheProviderAreNotPatched: an identity that is replaced or removed makes a machine lose its instance.
+func TestRecordsOfTheProviderAreNotPatched(t *testing.T) {
+	t.Parallel()
+	before := "infrastructure.drover.io/account,infrastructure.drover.io/identity,a"
+	got := annotationsPatch(before, map[string]string{"infrastructure.drover.io/identity": "x", "b": "1"})
+	if diff := cmp.Diff(map[string]any{"a": nil, "b": "1"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -5,8 +5,12 @@ package machine
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
@@ -16,7 +20,8 @@ import (
 // controlPlaneDeleting reports whether the control plane that the Cluster refers to is deleted, and
 // every Node with it: with its Cluster, or alone. An externally managed control plane, which has no
 // reference, stays. One whose object does not exist counts as deleted only if no API server answers
-// at the endpoint; one that cannot be read does not count as deleted.
+// at the endpoint. One that cannot be read does not count as deleted, nor does the object of another Cluster: the cluster
+// controller makes its Cluster an owner of the object, or refuses it.
 func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, error) {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
@@ -34,7 +39,11 @@ func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, 
 	case err != nil:
 		return false, err
 	}
-	return controlPlane.GetDeletionTimestamp() != nil, nil
+	return controlPlane.GetDeletionTimestamp() != nil && hasOwner(controlPlane.Unstructured, s.cluster.UID), nil
+}
+
+func hasOwner(object *unstructured.Unstructured, uid types.UID) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == uid })
 }
 
 // controlPlaneRetry is when to read the control plane again while the workload cluster does

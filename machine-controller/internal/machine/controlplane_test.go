@@ -8,6 +8,7 @@ import (
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/machine-controller/internal/workload"
@@ -16,8 +17,13 @@ import (
 func TestControlPlaneDeleting(t *testing.T) {
 	t.Parallel()
 	l := newTestMachine(t, "m")
-	deleted := l.providerObject("bootstrap.test.io/v1", "ThingConfig", metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "deleted"})
-	l.must(shared.client.Delete(t.Context(), deleted))
+	owner := func(uid types.UID) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: uid}}
+	}
+	for name, uid := range map[string]types.UID{"deleted": "c", "deleted-of-another": "d"} {
+		object := l.providerObject("bootstrap.test.io/v1", "ThingConfig", metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: name, OwnerReferences: owner(uid)})
+		l.must(shared.client.Delete(t.Context(), object))
+	}
 	// Any kind that keeps the contract will do for a control plane.
 	plane := func(kind, name string) func(*state) {
 		return func(s *state) {
@@ -36,13 +42,14 @@ func TestControlPlaneDeleting(t *testing.T) {
 		"is not deleted with the Cluster when it is externally managed": {[]func(*state){clusterDeleted, disconnected}, false},
 		"is not deleted for not answering":                              {[]func(*state){plane("ThingConfig", "m"), disconnected}, false},
 		"is deleted alone":                                              {[]func(*state){plane("ThingConfig", "deleted"), connected}, true},
+		"is not deleted with the control plane of another Cluster":      {[]func(*state){plane("ThingConfig", "deleted-of-another"), connected}, false},
 		"is deleted when it does not exist and no API server answers":   {[]func(*state){plane("ThingConfig", "absent"), disconnected}, true},
 		"is not deleted while an API server answers":                    {[]func(*state){plane("ThingConfig", "absent"), connected}, false},
 		"is not deleted before the first attempt to connect has ended":  {[]func(*state){plane("ThingConfig", "absent"), connecting}, false},
 		"is not deleted when it cannot be read":                         {[]func(*state){plane("Unheard", "m"), disconnected}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := deletingState(test.given...)
+			s := deletingState(append(test.given, func(s *state) { s.cluster.UID = "c" })...)
 			s.machine.Namespace = l.machine.Namespace
 			l.Eventually(func() (bool, error) { // the cache may be behind
 				return shared.reconciler.controlPlaneDeleting(t.Context(), s)

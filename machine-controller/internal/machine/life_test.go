@@ -82,6 +82,7 @@ func (l *testMachine) providerObject(apiVersion, kind string, meta metav1.Object
 	o.SetNamespace(meta.Namespace)
 	o.SetName(meta.Name)
 	o.SetFinalizers([]string{"test.io/held"})
+	o.SetOwnerReferences(meta.OwnerReferences)
 	l.must(shared.client.Create(l.Context(), o))
 	return o
 }

@@ -46,7 +46,9 @@ const (
 	templateRetry = 30 * time.Second
 )
 
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks/finalizers,verbs=update
 
 // Reconciler reconciles MachineHealthChecks. All fields are required.
 type Reconciler struct {

@@ -23,25 +23,24 @@ import (
 // The mappers below read from the cache. One that fails triggers no reconcile; the periodic resync
 // makes up for it.
 
-// checks are the requests for the checks of a namespace that pass.
-func (r *Reconciler) checks(ctx context.Context, namespace string, pass func(*clusterv1.MachineHealthCheck) bool) []reconcile.Request {
-	list := &clusterv1.MachineHealthCheckList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+// checks are the requests for the checks of a Cluster that pass. A workload cluster can cause many events of its Nodes, so
+// nothing is copied here.
+func (r *Reconciler) checks(ctx context.Context, cluster client.ObjectKey, pass func(*clusterv1.MachineHealthCheck) bool) []reconcile.Request {
+	all, err := index.MachineHealthChecksOfCluster(ctx, r.Client, cluster)
+	if err != nil {
 		return nil
 	}
 	var found []reconcile.Request
-	for i := range list.Items {
-		if pass(&list.Items[i]) {
-			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	for _, check := range all {
+		if pass(check) {
+			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)})
 		}
 	}
 	return found
 }
 
 func (r *Reconciler) checksOfConnection(cluster client.ObjectKey) []reconcile.Request {
-	return r.checks(context.Background(), cluster.Namespace, func(c *clusterv1.MachineHealthCheck) bool {
-		return c.Spec.ClusterName == cluster.Name
-	})
+	return r.checks(context.Background(), cluster, func(*clusterv1.MachineHealthCheck) bool { return true })
 }
 
 func (r *Reconciler) checksOfCluster(_ context.Context, cluster client.Object) []reconcile.Request {
@@ -63,9 +62,8 @@ func (r *Reconciler) otherChecks(ctx context.Context, object client.Object) []re
 	if !ok {
 		return nil
 	}
-	return r.checks(ctx, check.Namespace, func(c *clusterv1.MachineHealthCheck) bool {
-		return c.UID != check.UID && c.Spec.ClusterName == check.Spec.ClusterName
-	})
+	cluster := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}
+	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return c.UID != check.UID })
 }
 
 func (r *Reconciler) checksOfMachine(ctx context.Context, object client.Object) []reconcile.Request {
@@ -73,7 +71,8 @@ func (r *Reconciler) checksOfMachine(ctx context.Context, object client.Object) 
 	if !ok {
 		return nil
 	}
-	return r.checks(ctx, m.Namespace, func(c *clusterv1.MachineHealthCheck) bool { return selects(c, m) })
+	cluster := client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}
+	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return selects(c, m) })
 }
 
 // checksOfNode maps the Node to its Machines, by providerID or, for a Node that has none, by the

@@ -28,7 +28,7 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies/status,verbs=patch
 
 // Reconciler reconciles MachinePolicies. All fields are required.

@@ -22,7 +22,7 @@ type repairer struct{ creator *creation.Creator }
 func (r *repairer) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	var lacking []*clusterv1.Machine
 	for _, m := range s.machines {
-		if m.DeletionTimestamp.IsZero() && creation.LacksChildren(m) {
+		if m.DeletionTimestamp.IsZero() && creation.LacksChildren(s.set, m) {
 			lacking = append(lacking, m)
 		}
 	}
@@ -36,7 +36,7 @@ func (r *repairer) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	}
 	var errs []error
 	for _, m := range lacking {
-		errs = append(errs, r.creator.CreateChildren(ctx, s.set, m, from.Lacking(m)))
+		errs = append(errs, r.creator.CreateChildren(ctx, s.set, m, from.Lacking(s.set, m)))
 	}
 	return reconcile.Result{}, kerrors.NewAggregate(errs)
 }

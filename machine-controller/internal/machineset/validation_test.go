@@ -80,6 +80,18 @@ func TestCreationIsValidated(t *testing.T) {
 		object client.Object
 		field  string // that the refusal names; none is accepted
 	}{
+		"a set with a record of the provider": {
+			set(func(s *clusterv1.MachineSet) {
+				s.Spec.Template.Annotations = map[string]string{"infrastructure.drover.io/identity": "x"}
+			}),
+			"spec.template.metadata.annotations",
+		},
+		"a deployment with a record of the provider": {
+			deployment(func(md *clusterv1.MachineDeployment) {
+				md.Spec.Template.Annotations = map[string]string{"infrastructure.drover.io/account": "x"}
+			}),
+			"spec.template.metadata.annotations",
+		},
 		"a Cluster":                        {cluster(func(*clusterv1.Cluster) {}), ""},
 		"a Cluster whose name just fits":   {cluster(func(c *clusterv1.Cluster) { c.Name = long[:63] }), ""},
 		"a Cluster whose name is no label": {cluster(func(c *clusterv1.Cluster) { c.Name = long }), "at most 63"},

@@ -32,7 +32,7 @@ import (
 // RetryPeriod is how long after a refusal to try again: not every change that lifts one triggers a reconcile.
 const RetryPeriod = 10 * time.Second
 
-// +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=list;watch
 
 // Guard decides how many Machines may be created or replaced now, and reserves what it has allowed until the cache shows
 // it. All fields are required.

@@ -128,6 +128,7 @@ func (c *Connections) drop(cluster client.ObjectKey) {
 
 func (c *Connections) newConnector(log logr.Logger, cluster client.ObjectKey, uid types.UID) *connector {
 	ctx, stop := context.WithCancel(c.ctx)
+	notifier := newNodeNotifier(notifyPeriod, func(node *corev1.Node) { c.wakeNode(cluster, node) })
 	k := &connector{
 		cluster: cluster,
 		uid:     uid,
@@ -143,7 +144,7 @@ func (c *Connections) newConnector(log logr.Logger, cluster client.ObjectKey, ui
 		observer: nodecache.Observer{
 			Changed: func(node *corev1.Node) {
 				c.metrics.announced()
-				c.wakeNode(cluster, node)
+				notifier.changed(node)
 			},
 			Unchanged: c.metrics.suppressed,
 		},

@@ -52,6 +52,8 @@ type dialer struct {
 	late expiring.Map[lateCluster, struct{}]
 	// slowRequests are the places of requests to API servers that are slow.
 	slowRequests *fairshare.Places[string]
+	// nodePace bounds what the Node watches of each namespace send.
+	nodePace *nodePace
 	// transports opens the way to each API server.
 	transports *workload.Dialer
 	// room is that of the Nodes of each namespace.
@@ -67,6 +69,7 @@ func newDialer(options *Options) *dialer {
 		lateSyncs:    newSyncPlaces(options.ConcurrentSyncs),
 		late:         expiring.Map[lateCluster, struct{}]{Clock: options.Clock, TTL: latenessPeriod},
 		slowRequests: fairshare.New[string](slowRequests),
+		nodePace:     newNodePace(),
 		transports: workload.NewDialer(workload.Options{
 			UserAgent: options.UserAgent, DialTimeout: options.ProbeTimeout, AnswerTimeout: options.SyncTimeout, MaxElements: maxElements,
 		}),
@@ -172,7 +175,8 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	unlimited, err := coreClient(transport.Config(), workload.HTTPClient(transport, 0))
+	pacer := &nodePacer{pace: d.nodePace, namespace: namespace}
+	unlimited, err := coreClient(transport.Config(), workload.HTTPClient(pacer.wrap(transport), 0))
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
@@ -192,6 +196,7 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 	observer.Full = connection.full
 	connection.nodes = nodecache.New(observer, d.room, namespace)
 	connection.watch = newNodeWatch(unlimited, connection.nodes, d.options.SyncTimeout, c.plainList)
+	connection.watch.pacer = pacer
 	return connection, nil
 }
 

@@ -37,6 +37,9 @@ func classify(host string, err error) *failure {
 		full.full = true
 		return full
 	}
+	if errors.Is(err, errTooManyEvents) {
+		return failed(ReasonTooManyNodeEvents, "the watches of the Nodes of API server %s and of the other workload clusters of the namespace send more than %d events or %d MiB a second; find out what changes their Nodes so often", host, nodeEventRate, nodeByteRate>>20)
+	}
 	f := workload.Classify(host, err)
 	reason := ReasonUnreachable
 	switch f.Kind {

@@ -34,6 +34,7 @@ type nodeWatch struct {
 	cache       *nodecache.Cache
 	listTimeout time.Duration
 	plainList   bool
+	pacer       *nodePacer
 
 	// refused has the error of the first list or watch that failed.
 	refused chan error
@@ -120,8 +121,10 @@ func (w *nodeWatch) trouble() error {
 		return workload.ErrClosed
 	case w.full:
 		return nodecache.ErrFull
-	default:
+	case w.last != nil:
 		return w.last
+	default:
+		return w.pacer.trouble()
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 )
 
 // NodeMapper returns the requests for a changed Node of a workload cluster.
-// It is called from the goroutine that follows that cluster and must not block;
-// reading a cache is fine. The Node is shared and slim.
+// It is called from goroutines of that cluster, must not block, and is called at
+// most every 200 ms for one Node; reading a cache is fine. The Node is shared and slim.
 type NodeMapper func(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request
 
 // ClusterMapper returns the requests for a change of a Cluster's State. It

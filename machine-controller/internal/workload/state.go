@@ -32,6 +32,8 @@ const (
 	ReasonForbidden Reason = "Forbidden"
 	// ReasonNodesTooLarge means that there is no room for the cluster's Nodes in memory.
 	ReasonNodesTooLarge Reason = "NodesTooLarge"
+	// ReasonTooManyNodeEvents means that the Nodes of the namespace's clusters change faster than is read.
+	ReasonTooManyNodeEvents Reason = "TooManyNodeEvents"
 )
 
 // State is the state of the connection to one workload cluster. Attempts to

@@ -23,16 +23,16 @@ const (
 	nodesGroup = "system:nodes"
 )
 
-// Host is what is certain of the Machine that a request must come from.
-type Host struct {
+// Identity is what is certain of the Machine that a request must come from.
+type Identity struct {
 	// NodeName is the name of the Machine's Node; empty while that has not joined.
 	NodeName string
 
-	// Names and Addresses are those of the Machine that its infrastructure vouches for. What the guest itself reports is
+	// Names and Addresses are those of the Machine that the cloud assigned. What the guest itself reports is
 	// not among them.
 	Names, Addresses []string
 
-	// Taken are names and addresses that are never this Machine's, whatever its infrastructure vouches for: those of
+	// Taken are names and addresses that are never this Machine's, whatever the cloud assigned: those of
 	// the control plane, of the API server in the cluster's network, and of the other Machines.
 	Taken Taken
 }
@@ -40,7 +40,7 @@ type Host struct {
 // Taken are the names and addresses of others.
 type Taken struct{ Names, Addresses []string }
 
-// Refusal is why a request is left alone.
+// Refusal is why a request is not approved.
 type Refusal struct{ Reason string }
 
 // Error is the reason.
@@ -74,7 +74,7 @@ func NodeOf(csr *certificatesv1.CertificateSigningRequest) string {
 
 // Serving decides on a kubelet's request for a serving certificate. It returns nil to approve: the requester is
 // the Node itself, and every name and address in the request belongs to the Machine.
-func Serving(csr *certificatesv1.CertificateSigningRequest, host Host) error {
+func Serving(csr *certificatesv1.CertificateSigningRequest, host Identity) error {
 	if host.NodeName == "" || csr.Spec.Username != nodePrefix+host.NodeName || !slices.Contains(csr.Spec.Groups, nodesGroup) {
 		return refuse("the requester %q is not the Node of the Machine", csr.Spec.Username)
 	}
@@ -105,11 +105,11 @@ func Serving(csr *certificatesv1.CertificateSigningRequest, host Host) error {
 }
 
 // checkName returns why a certificate must not have the name; nil if it may.
-func (h Host) checkName(name string) error {
+func (h Identity) checkName(name string) error {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	switch {
 	case !slices.Contains(h.Names, name):
-		return refuse("the Machine does not have the name %q: neither is it the Machine's own, nor does its infrastructure vouch for it", name)
+		return refuse("the Machine does not have the name %q: it is not the Machine's name and not among status.vouchedAddresses", name)
 	case reservedName(name):
 		return refuse("the name %q is reserved for the API server or the host itself", name)
 	case slices.ContainsFunc(h.Taken.Names, same):
@@ -119,7 +119,7 @@ func (h Host) checkName(name string) error {
 }
 
 // checkAddress returns why a certificate must not have the address; nil if it may.
-func (h Host) checkAddress(ip net.IP) error {
+func (h Identity) checkAddress(ip net.IP) error {
 	same := func(other string) bool { return ip.Equal(net.ParseIP(other)) }
 	switch {
 	case !slices.ContainsFunc(h.Addresses, same):
@@ -150,7 +150,7 @@ func reservedName(name string) bool {
 
 // Client decides on a request for a kubelet's first client certificate, made with the bootstrap token of the
 // Machine. It returns nil to approve: the name of the Node belongs to that Machine, which has no Node yet.
-func Client(csr *certificatesv1.CertificateSigningRequest, host Host) error {
+func Client(csr *certificatesv1.CertificateSigningRequest, host Identity) error {
 	name := NodeOf(csr)
 	if name == "" {
 		return refuse("the subject is not that of a Node")

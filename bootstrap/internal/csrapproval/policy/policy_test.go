@@ -39,7 +39,7 @@ func sign(t testing.TB, k *ecdsa.PrivateKey, request *x509.CertificateRequest) [
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-var node1 = Host{NodeName: "node-1", Names: []string{"m1", "node-1", "node-1.internal"}, Addresses: []string{"10.0.0.1", "fd00::1"}}
+var node1 = Identity{NodeName: "node-1", Names: []string{"m1", "node-1", "node-1.internal"}, Addresses: []string{"10.0.0.1", "fd00::1"}}
 
 // certificateRequest is a request for a certificate, as it should be unless changed.
 type certificateRequest struct {
@@ -68,46 +68,46 @@ func TestServing(t *testing.T) {
 	k := key(t)
 	cases := map[string]struct {
 		change  func(*certificateRequest)
-		host    Host
+		host    Identity
 		refused bool
 	}{
 		"approves what is the Machine's":    {func(*certificateRequest) {}, node1, false},
 		"approves addresses alone":          {func(a *certificateRequest) { a.DNSNames = nil }, node1, false},
 		"approves key encipherment for RSA": {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageKeyEncipherment) }, node1, false},
 
-		"refuses a foreign name":                           {func(a *certificateRequest) { a.DNSNames = append(a.DNSNames, "kubernetes.default.svc") }, node1, true},
-		"refuses a foreign address":                        {func(a *certificateRequest) { a.IPAddresses = append(a.IPAddresses, net.ParseIP("10.0.0.2")) }, node1, true},
-		"refuses a wildcard":                               {func(a *certificateRequest) { a.DNSNames = []string{"*"} }, node1, true},
-		"refuses an empty name":                            {func(a *certificateRequest) { a.DNSNames = []string{""} }, node1, true},
-		"refuses no names at all":                          {func(a *certificateRequest) { a.DNSNames, a.IPAddresses = nil, nil }, node1, true},
-		"refuses another requester":                        {func(a *certificateRequest) { a.Username = "system:node:node-2" }, node1, true},
-		"refuses a user that is no node":                   {func(a *certificateRequest) { a.Username = "node-1" }, node1, true},
-		"refuses a user outside nodes":                     {func(a *certificateRequest) { a.Groups = []string{"system:authenticated"} }, node1, true},
-		"refuses another subject":                          {func(a *certificateRequest) { a.Subject.CommonName = "system:node:node-2" }, node1, true},
-		"refuses a second organization":                    {func(a *certificateRequest) { a.Subject.Organization = []string{"system:nodes", "system:masters"} }, node1, true},
-		"refuses masters":                                  {func(a *certificateRequest) { a.Subject.Organization = []string{"system:masters"} }, node1, true},
-		"refuses an e-mail address":                        {func(a *certificateRequest) { a.EmailAddresses = []string{"a@example.test"} }, node1, true},
-		"refuses a URI":                                    {func(a *certificateRequest) { a.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, node1, true},
-		"refuses client authentication":                    {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageClientAuth) }, node1, true},
-		"refuses to sign certificates":                     {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageCertSign) }, node1, true},
-		"refuses without a usage":                          {func(a *certificateRequest) { a.Usages = nil }, node1, true},
-		"refuses a Machine without Node":                   {func(*certificateRequest) {}, Host{Names: node1.Names, Addresses: node1.Addresses}, true},
-		"refuses a Node whose name nobody vouches for":     {func(*certificateRequest) {}, Host{NodeName: "node-1", Names: []string{"m1"}, Addresses: node1.Addresses}, true},
-		"refuses the endpoint's name":                      {func(a *certificateRequest) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("api.example.test", ""), true},
-		"refuses the endpoint's name in capitals":          {func(a *certificateRequest) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("API.Example.Test", ""), true},
-		"refuses the endpoint's address":                   {func(*certificateRequest) {}, taking("", "10.0.0.1"), true},
-		"refuses the endpoint's address written otherwise": {func(*certificateRequest) {}, taking("", "::ffff:10.0.0.1"), true},
-		"refuses the API server as pods call it":           {func(a *certificateRequest) { a.DNSNames = []string{"kubernetes.default.svc"} }, vouching("kubernetes.default.svc"), true},
-		"refuses the API server's short name":              {func(a *certificateRequest) { a.DNSNames = []string{"kubernetes"} }, vouching("kubernetes"), true},
-		"refuses localhost":                                {func(a *certificateRequest) { a.DNSNames = []string{"localhost"} }, vouching("localhost"), true},
-		"refuses a name below localhost":                   {func(a *certificateRequest) { a.DNSNames = []string{"a.LOCALHOST."} }, vouching("a.LOCALHOST."), true},
-		"refuses loopback":                                 {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }, vouching("127.0.0.1"), true},
-		"refuses loopback of IPv6":                         {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("::1")} }, vouching("::1"), true},
-		"refuses the metadata service":                     {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("169.254.169.254")} }, vouching("169.254.169.254"), true},
-		"refuses link-local of IPv6":                       {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("fe80::1")} }, vouching("fe80::1"), true},
-		"refuses every address":                            {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("0.0.0.0")} }, vouching("0.0.0.0"), true},
-		"refuses multicast":                                {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("224.0.0.1")} }, vouching("224.0.0.1"), true},
-		"refuses an address that is none":                  {func(*certificateRequest) {}, Host{NodeName: "node-1", Names: node1.Names, Addresses: []string{"", "10.0.0.1/8"}}, true},
+		"refuses a foreign name":                             {func(a *certificateRequest) { a.DNSNames = append(a.DNSNames, "kubernetes.default.svc") }, node1, true},
+		"refuses a foreign address":                          {func(a *certificateRequest) { a.IPAddresses = append(a.IPAddresses, net.ParseIP("10.0.0.2")) }, node1, true},
+		"refuses a wildcard":                                 {func(a *certificateRequest) { a.DNSNames = []string{"*"} }, node1, true},
+		"refuses an empty name":                              {func(a *certificateRequest) { a.DNSNames = []string{""} }, node1, true},
+		"refuses no names at all":                            {func(a *certificateRequest) { a.DNSNames, a.IPAddresses = nil, nil }, node1, true},
+		"refuses another requester":                          {func(a *certificateRequest) { a.Username = "system:node:node-2" }, node1, true},
+		"refuses a user that is no node":                     {func(a *certificateRequest) { a.Username = "node-1" }, node1, true},
+		"refuses a user outside nodes":                       {func(a *certificateRequest) { a.Groups = []string{"system:authenticated"} }, node1, true},
+		"refuses another subject":                            {func(a *certificateRequest) { a.Subject.CommonName = "system:node:node-2" }, node1, true},
+		"refuses a second organization":                      {func(a *certificateRequest) { a.Subject.Organization = []string{"system:nodes", "system:masters"} }, node1, true},
+		"refuses masters":                                    {func(a *certificateRequest) { a.Subject.Organization = []string{"system:masters"} }, node1, true},
+		"refuses an e-mail address":                          {func(a *certificateRequest) { a.EmailAddresses = []string{"a@example.test"} }, node1, true},
+		"refuses a URI":                                      {func(a *certificateRequest) { a.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, node1, true},
+		"refuses client authentication":                      {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageClientAuth) }, node1, true},
+		"refuses to sign certificates":                       {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageCertSign) }, node1, true},
+		"refuses without a usage":                            {func(a *certificateRequest) { a.Usages = nil }, node1, true},
+		"refuses a Machine without Node":                     {func(*certificateRequest) {}, Identity{Names: node1.Names, Addresses: node1.Addresses}, true},
+		"refuses a Node whose name the cloud did not assign": {func(*certificateRequest) {}, Identity{NodeName: "node-1", Names: []string{"m1"}, Addresses: node1.Addresses}, true},
+		"refuses the endpoint's name":                        {func(a *certificateRequest) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("api.example.test", ""), true},
+		"refuses the endpoint's name in capitals":            {func(a *certificateRequest) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("API.Example.Test", ""), true},
+		"refuses the endpoint's address":                     {func(*certificateRequest) {}, taking("", "10.0.0.1"), true},
+		"refuses the endpoint's address written otherwise":   {func(*certificateRequest) {}, taking("", "::ffff:10.0.0.1"), true},
+		"refuses the API server as pods call it":             {func(a *certificateRequest) { a.DNSNames = []string{"kubernetes.default.svc"} }, identityWith("kubernetes.default.svc"), true},
+		"refuses the API server's short name":                {func(a *certificateRequest) { a.DNSNames = []string{"kubernetes"} }, identityWith("kubernetes"), true},
+		"refuses localhost":                                  {func(a *certificateRequest) { a.DNSNames = []string{"localhost"} }, identityWith("localhost"), true},
+		"refuses a name below localhost":                     {func(a *certificateRequest) { a.DNSNames = []string{"a.LOCALHOST."} }, identityWith("a.LOCALHOST."), true},
+		"refuses loopback":                                   {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }, identityWith("127.0.0.1"), true},
+		"refuses loopback of IPv6":                           {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("::1")} }, identityWith("::1"), true},
+		"refuses the metadata service":                       {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("169.254.169.254")} }, identityWith("169.254.169.254"), true},
+		"refuses link-local of IPv6":                         {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("fe80::1")} }, identityWith("fe80::1"), true},
+		"refuses every address":                              {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("0.0.0.0")} }, identityWith("0.0.0.0"), true},
+		"refuses multicast":                                  {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("224.0.0.1")} }, identityWith("224.0.0.1"), true},
+		"refuses an address that is none":                    {func(*certificateRequest) {}, Identity{NodeName: "node-1", Names: node1.Names, Addresses: []string{"", "10.0.0.1/8"}}, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,20 +115,20 @@ func TestServing(t *testing.T) {
 			a := serving()
 			c.change(&a)
 			a.Request = sign(t, k, &a.CertificateRequest)
-			assertVerdict(t, Serving(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, c.host), c.refused)
+			assertDecision(t, Serving(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, c.host), c.refused)
 		})
 	}
 }
 
 // taking is node1, with a name and an address that are those of another host.
-func taking(name, address string) Host {
+func taking(name, address string) Identity {
 	h := node1
 	h.Names, h.Taken = append(slices.Clone(h.Names), strings.ToLower(name)), Taken{Names: []string{"", name}, Addresses: []string{"", address}}
 	return h
 }
 
-// vouching is node1 in a cloud that vouches for anything.
-func vouching(anything string) Host {
+// identityWith is node1 in a cloud that assigns any address.
+func identityWith(anything string) Identity {
 	h := node1
 	h.Names, h.Addresses = append(slices.Clone(h.Names), anything), append(slices.Clone(h.Addresses), anything)
 	return h
@@ -137,17 +137,17 @@ func vouching(anything string) Host {
 func TestClient(t *testing.T) {
 	t.Parallel()
 	k := key(t)
-	waiting := Host{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
+	waiting := Identity{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
 	cases := map[string]struct {
 		change  func(*certificateRequest)
-		host    Host
+		host    Identity
 		refused bool
 	}{
 		"approves the Machine's name":         {func(*certificateRequest) {}, waiting, false},
 		"refuses a name that is not its":      {func(a *certificateRequest) { a.Subject.CommonName = "system:node:node-2" }, waiting, true},
 		"refuses a second Node":               {func(*certificateRequest) {}, node1, true},
-		"refuses a Node of the control plane": {func(*certificateRequest) {}, Host{Names: waiting.Names, Taken: Taken{Names: []string{"node-1"}}}, true},
-		"refuses the API server's name":       {func(a *certificateRequest) { a.Subject.CommonName = "system:node:kubernetes" }, Host{Names: []string{"kubernetes"}}, true},
+		"refuses a Node of the control plane": {func(*certificateRequest) {}, Identity{Names: waiting.Names, Taken: Taken{Names: []string{"node-1"}}}, true},
+		"refuses the API server's name":       {func(a *certificateRequest) { a.Subject.CommonName = "system:node:kubernetes" }, Identity{Names: []string{"kubernetes"}}, true},
 		"refuses a user":                      {func(a *certificateRequest) { a.Subject.CommonName = "admin" }, waiting, true},
 		"refuses masters":                     {func(a *certificateRequest) { a.Subject.Organization = []string{"system:masters"} }, waiting, true},
 		"refuses names of hosts":              {func(a *certificateRequest) { a.DNSNames = []string{"node-1"} }, waiting, true},
@@ -163,12 +163,12 @@ func TestClient(t *testing.T) {
 			a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 			c.change(&a)
 			a.Request = sign(t, k, &a.CertificateRequest)
-			assertVerdict(t, Client(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, c.host), c.refused)
+			assertDecision(t, Client(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, c.host), c.refused)
 		})
 	}
 }
 
-func assertVerdict(t *testing.T, err error, refused bool) {
+func assertDecision(t *testing.T, err error, refused bool) {
 	t.Helper()
 	if _, is := errors.AsType[*Refusal](err); is != refused || (err != nil) != refused {
 		t.Errorf("err = %v, want refused = %t", err, refused)
@@ -248,7 +248,7 @@ func FuzzClient(f *testing.F) {
 	f.Add("system:node:m1", "system:nodes", "node-1", []byte{10, 0, 0, 1}, "client auth")
 	f.Add("system:node:", "", "", []byte{}, "")
 	k := key(f)
-	waiting := Host{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
+	waiting := Identity{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
 	f.Fuzz(func(t *testing.T, name, organization, names string, ip []byte, usages string) {
 		request := &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: split(organization)}, DNSNames: split(names)}
 		if len(ip) == 4 || len(ip) == 16 {

@@ -64,6 +64,9 @@ func (q *Requests) Ensure(ctx context.Context, m *clusterv1.Machine) error {
 		return err
 	}
 	existing := q.request(m)
+	if err := q.checkKind(existing); err != nil {
+		return err
+	}
 	err := q.live.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 	if err == nil {
 		return q.checkRequest(m, existing)
@@ -101,6 +104,9 @@ func (q *Requests) Delete(ctx context.Context, m *clusterv1.Machine) error {
 		return nil //nolint:nilerr // only requests of this check are deleted; Ensure reports the error
 	}
 	request := q.request(m)
+	if q.checkKind(request) != nil {
+		return nil //nolint:nilerr // no request of such a kind is made; Ensure reports the error
+	}
 	if err := q.live.Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
 		if notFound(err) {
 			return nil
@@ -125,6 +131,18 @@ func (q *Requests) Delete(ctx context.Context, m *clusterv1.Machine) error {
 func (q *Requests) checkReference() error {
 	if err := contract.CheckRemediationTemplate(q.check.Spec.Remediation.TemplateRef.GroupVersionKind().GroupKind()); err != nil {
 		return fmt.Errorf("spec.remediation.templateRef: %w", err)
+	}
+	return nil
+}
+
+// checkKind refuses requests of a kind that belongs to no namespace. A kind that does not exist is reported where it is read.
+func (q *Requests) checkKind(request *unstructured.Unstructured) error {
+	namespaced, err := q.client.IsObjectNamespaced(request)
+	if err == nil && !namespaced {
+		return fmt.Errorf("spec.remediation.templateRef: %w", contract.CheckScope(request.GroupVersionKind().GroupKind(), &unstructured.Unstructured{}))
+	}
+	if err != nil && !notFound(err) {
+		return fmt.Errorf("reading the kind %s: %w", request.GetKind(), err)
 	}
 	return nil
 }
@@ -168,6 +186,9 @@ func (q *Requests) read(ctx context.Context) (*contract.Template, error) {
 		q.err = fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	default:
 		q.template = &contract.Template{Unstructured: object}
+		if err := contract.CheckScope(ref.GroupVersionKind().GroupKind(), object); err != nil {
+			q.err = fmt.Errorf("spec.remediation.templateRef: %w", err)
+		}
 	}
 	return q.template, q.err
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,10 +32,20 @@ type objects struct {
 	writeErr error
 	created  []*unstructured.Unstructured
 	deleted  []*client.DeleteOptions
+	// clusterScoped is set where the kind of the requests belongs to no namespace.
+	clusterScoped bool
 }
 
+// mapper knows whether a kind belongs to a namespace.
+type mapper struct {
+	client.WithWatch
+	clusterScoped bool
+}
+
+func (m mapper) IsObjectNamespaced(k8sruntime.Object) (bool, error) { return !m.clusterScoped, nil }
+
 func (o *objects) client() client.WithWatch {
-	return interceptor.NewClient(nil, interceptor.Funcs{
+	return interceptor.NewClient(mapper{clusterScoped: o.clusterScoped}, interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 			id := object.GetObjectKind().GroupVersionKind().Kind + "/" + key.Name
 			o.reads = append(o.reads, id)
@@ -127,9 +138,12 @@ func TestEnsure(t *testing.T) {
 	boom := errors.New("boom")
 	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "things"}, "m")
 	tmpl := map[string]*unstructured.Unstructured{"RebootRemediationTemplate/reboot": template()}
+	shared := template()
+	shared.SetNamespace("")
 	for name, test := range map[string]struct {
 		stored          map[string]*unstructured.Unstructured
 		kind            string
+		clusterScoped   bool
 		writeErr        error
 		creates         int
 		fails, correct  bool
@@ -141,10 +155,14 @@ func TestEnsure(t *testing.T) {
 		"accepts that a request was created before": {stored: tmpl, writeErr: exists, creates: 1},
 		"returns other errors":                      {stored: tmpl, writeErr: boom, creates: 1, fails: true},
 		"refuses a template of another kind":        {stored: tmpl, kind: "MachineTemplate", fails: true, correct: true},
+		"refuses requests without a namespace":      {stored: tmpl, clusterScoped: true, fails: true, correct: true},
+		"refuses a template without a namespace": {
+			stored: map[string]*unstructured.Unstructured{"RebootRemediationTemplate/reboot": shared}, fails: true, correct: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api, c := &objects{stored: test.stored, writeErr: test.writeErr}, check()
+			api, c := &objects{stored: test.stored, writeErr: test.writeErr, clusterScoped: test.clusterScoped}, check()
 			if test.kind != "" {
 				c.Spec.Remediation.TemplateRef.Kind = test.kind
 			}

@@ -105,26 +105,31 @@ func (c *Creator) CreateChildren(ctx context.Context, set *clusterv1.MachineSet,
 	return nil
 }
 
-// LacksChildren reports whether a Machine reports that one of its children does not exist. Once the instance exists, or the
-// bootstrap data is known, nothing is created again.
-func LacksChildren(m *clusterv1.Machine) bool { return lacksBootstrap(m) || lacksInfra(m) }
+// LacksChildren reports whether a Machine reports that one of its children does not exist, and refers to it as NewMachine
+// does. Once the instance exists, or the bootstrap data is known, nothing is created again; nor is anything for a Machine
+// that refers to an object of another name or kind, which the MachineSet did not create.
+func LacksChildren(set *clusterv1.MachineSet, m *clusterv1.Machine) bool {
+	return lacksBootstrap(set, m) || lacksInfra(set, m)
+}
 
-func lacksBootstrap(m *clusterv1.Machine) bool {
-	return m.Spec.Bootstrap.ConfigRef.IsDefined() && m.Spec.Bootstrap.DataSecretName == nil &&
+func lacksBootstrap(set *clusterv1.MachineSet, m *clusterv1.Machine) bool {
+	template := set.Spec.Template.Spec.Bootstrap.ConfigRef
+	return template.IsDefined() && m.Spec.Bootstrap.ConfigRef == contract.RefFromTemplate(template, m.Name) && m.Spec.Bootstrap.DataSecretName == nil &&
 		conditions.GetReason(m, clusterv1.MachineBootstrapConfigReadyCondition) == clusterv1.MachineBootstrapConfigDoesNotExistReason
 }
 
-func lacksInfra(m *clusterv1.Machine) bool {
-	return m.Status.Initialization.InfrastructureProvisioned == nil && m.Spec.ProviderID == "" &&
+func lacksInfra(set *clusterv1.MachineSet, m *clusterv1.Machine) bool {
+	return m.Spec.InfrastructureRef == contract.RefFromTemplate(set.Spec.Template.Spec.InfrastructureRef, m.Name) &&
+		m.Status.Initialization.InfrastructureProvisioned == nil && m.Spec.ProviderID == "" &&
 		conditions.GetReason(m, clusterv1.MachineInfrastructureReadyCondition) == clusterv1.MachineInfrastructureDoesNotExistReason
 }
 
 // Lacking returns the templates of the children that the Machine lacks.
-func (t Templates) Lacking(m *clusterv1.Machine) Templates {
-	if !lacksBootstrap(m) {
+func (t Templates) Lacking(set *clusterv1.MachineSet, m *clusterv1.Machine) Templates {
+	if !lacksBootstrap(set, m) {
 		t.bootstrap = nil
 	}
-	if !lacksInfra(m) {
+	if !lacksInfra(set, m) {
 		t.infra = nil
 	}
 	return t

@@ -30,15 +30,27 @@ func TestLacksChildren(t *testing.T) {
 			m.Status.Initialization.InfrastructureProvisioned = new(true)
 		}, false, false},
 		"never gets a second one by its ID either": {func(m *clusterv1.Machine) { missing(m, infraKind); m.Spec.ProviderID = "id" }, false, false},
-		"lacks the infrastructure alone":           {func(m *clusterv1.Machine) { missing(m, infraKind) }, false, true},
+		"lacks nothing that has another name": {func(m *clusterv1.Machine) {
+			missing(m, bootstrapKind)
+			missing(m, infraKind)
+			m.Spec.Bootstrap.ConfigRef.Name, m.Spec.InfrastructureRef.Name = "other", "other"
+		}, false, false},
+		"lacks nothing of another kind": {func(m *clusterv1.Machine) {
+			missing(m, bootstrapKind)
+			missing(m, infraKind)
+			m.Spec.Bootstrap.ConfigRef.Kind, m.Spec.InfrastructureRef.Kind = "Other", "Other"
+		}, false, false},
+		"lacks the infrastructure alone": {func(m *clusterv1.Machine) { missing(m, infraKind) }, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &clusterv1.Machine{}
-			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "C", Name: "m"}
+			set := &clusterv1.MachineSet{}
+			set.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "CTemplate", Name: "t"}
+			set.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "MTemplate", Name: "t"}
+			m := NewMachine(set, "m")
 			test.change(m)
-			if lacksBootstrap(m) != test.bootstrap || lacksInfra(m) != test.infra || LacksChildren(m) != (test.bootstrap || test.infra) {
-				t.Errorf("lacks bootstrap %t, infrastructure %t", lacksBootstrap(m), lacksInfra(m))
+			if lacksBootstrap(set, m) != test.bootstrap || lacksInfra(set, m) != test.infra || LacksChildren(set, m) != (test.bootstrap || test.infra) {
+				t.Errorf("lacks bootstrap %t, infrastructure %t", lacksBootstrap(set, m), lacksInfra(set, m))
 			}
 		})
 	}

@@ -4,8 +4,6 @@
 package bootstrapconfig
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -63,9 +61,4 @@ func clusterChanged() predicate.Predicate {
 		after, ok2 := e.ObjectNew.(*clusterv1.Cluster)
 		return !ok1 || !ok2 || see(before) != see(after)
 	}}
-}
-
-func groupOf(apiVersion string) string {
-	group, _, _ := strings.Cut(apiVersion, "/")
-	return group
 }

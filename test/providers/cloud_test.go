@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package clouds
+package providers
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ type cloud struct {
 	read  string
 	reads int
 
-	api, desk string
+	api, control string
 	// folder is the host of the one cloud that has no API.
 	folder string
 }
@@ -65,11 +65,11 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 	await(t, "the cloud to print its address", func() bool {
 		said, err := os.ReadFile(log)
 		line, _, whole := bytes.Cut(said, []byte("\n"))
-		var at struct{ API, Desk string }
+		var at struct{ API, Control string }
 		if err != nil || !whole || json.Unmarshal(line, &at) != nil {
 			return false
 		}
-		c.api, c.desk = at.API, at.Desk
+		c.api, c.control = at.API, at.Control
 		return true
 	})
 }
@@ -159,7 +159,7 @@ func (c *cloud) calls(t *testing.T) map[string]int {
 
 func (c *cloud) ask(t *testing.T, path string, into any) {
 	t.Helper()
-	response, err := http.Get(c.desk + path)
+	response, err := http.Get(c.control + path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// publication sets in the status where the data is. It is the last phase: no host can boot before its token exists.
-type publication struct{}
+// dataSecretStatus sets in the status where the data is. It is the last phase: no host can boot before its token exists.
+type dataSecretStatus struct{}
 
-func (*publication) reconcile(_ context.Context, s *state) (time.Duration, error) {
+func (*dataSecretStatus) reconcile(_ context.Context, s *state) (time.Duration, error) {
 	if s.published() {
 		setReady(s.config)
 		return 0, nil

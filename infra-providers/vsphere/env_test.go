@@ -38,9 +38,9 @@ import (
 // template is what vcsim's model calls its first virtual machine in a cluster.
 const template = "DC0_C0_RP0_VM0"
 
-// world is a vCenter that govmomi simulates, the wire to it, and a client of its own to look behind the
+// env is a vCenter that govmomi simulates, the wire to it, and a client of its own to look behind the
 // driver's back.
-type world struct {
+type env struct {
 	t      *testing.T
 	model  *simulator.Model
 	wire   *wire
@@ -53,7 +53,7 @@ type world struct {
 	stopped atomic.Pointer[time.Time]
 }
 
-func newWorld(t *testing.T) *world {
+func newEnv(t *testing.T) *env {
 	t.Helper()
 	model := simulator.VPX()
 	model.Autostart = false
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	model.Service.Listen = &url.URL{User: url.UserPassword("drover", "secret")}
 	server := model.Service.NewServer()
 	t.Cleanup(server.Close)
-	w := &world{t: t, model: model, server: server, wire: &wire{model: model}}
+	w := &env{t: t, model: model, server: server, wire: &wire{model: model}}
 	w.pool = w.newPool()
 	var err error
 	if w.admin, err = govmomi.NewClient(t.Context(), server.URL, true); err != nil {
@@ -84,7 +84,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // account trusts vcsim's certificate by its thumbprint.
-func (w *world) account() vcenter.Account {
+func (w *env) account() vcenter.Account {
 	return vcenter.Account{
 		OfSecret:   true,
 		Server:     w.server.URL.Host,
@@ -95,13 +95,13 @@ func (w *world) account() vcenter.Account {
 }
 
 // connect returns a driver that remembers nothing, with small pages.
-func (w *world) connect() *vsphere.Driver { return w.connectTo(w.pool) }
+func (w *env) connect() *vsphere.Driver { return w.connectTo(w.pool) }
 
-func (w *world) connectTo(pool *vcenter.Pool) *vsphere.Driver {
+func (w *env) connectTo(pool *vcenter.Pool) *vsphere.Driver {
 	return vsphere.New(pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: w.now})
 }
 
-func (w *world) now() time.Time {
+func (w *env) now() time.Time {
 	now := w.stopped.Load()
 	if now == nil {
 		now = ptr.To(time.Now())
@@ -110,15 +110,15 @@ func (w *world) now() time.Time {
 }
 
 // stopClock lets no time pass but what is added to ahead: a pause is not over because the host is busy.
-func (w *world) stopClock() { w.stopped.Store(ptr.To(time.Now())) }
+func (w *env) stopClock() { w.stopped.Store(ptr.To(time.Now())) }
 
 // restart connects as another process would, with a session of its own.
-func (w *world) restart() *vsphere.Driver {
+func (w *env) restart() *vsphere.Driver {
 	w.pool = w.newPool()
 	return w.connect()
 }
 
-func (w *world) newPool() *vcenter.Pool {
+func (w *env) newPool() *vcenter.Pool {
 	pool := &vcenter.Pool{Transport: w.wire.wrap}
 	w.t.Cleanup(func() {
 		w.wire.clear()
@@ -133,7 +133,7 @@ func (w *world) newPool() *vcenter.Pool {
 }
 
 // config is a configuration that vcsim takes, with changes.
-func (w *world) config(zone string, changes ...func(*infrav1.VSphereMachineSpec)) vsphere.Config {
+func (w *env) config(zone string, changes ...func(*infrav1.VSphereMachineSpec)) vsphere.InstanceConfig {
 	w.t.Helper()
 	machine := &infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{
 		Template:         template,
@@ -144,7 +144,7 @@ func (w *world) config(zone string, changes ...func(*infrav1.VSphereMachineSpec)
 	for _, change := range changes {
 		change(&machine.Spec)
 	}
-	config, err := vsphere.NewConfig(machine, zone)
+	config, err := vsphere.NewInstanceConfig(machine, zone)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (w *world) config(zone string, changes ...func(*infrav1.VSphereMachineSpec)
 }
 
 // ours are all virtual machines with our record, read behind the driver's back.
-func (w *world) ours() []mo.VirtualMachine {
+func (w *env) ours() []mo.VirtualMachine {
 	w.t.Helper()
 	ctx := context.Background()
 	all, err := view.NewManager(w.admin.Client).CreateContainerView(ctx, w.admin.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
@@ -169,7 +169,7 @@ func (w *world) ours() []mo.VirtualMachine {
 }
 
 // attach attaches a disk that somebody else made to the machine of an instance, as a storage driver does.
-func (w *world) attach(made driver.Instance) func() bool {
+func (w *env) attach(made driver.Instance) func() bool {
 	w.t.Helper()
 	ctx := context.Background()
 	datastore, err := w.finder.DefaultDatastore(ctx)
@@ -209,7 +209,7 @@ func (w *world) attach(made driver.Instance) func() bool {
 }
 
 // machine is the only virtual machine with a name.
-func (w *world) machine(name string) mo.VirtualMachine {
+func (w *env) machine(name string) mo.VirtualMachine {
 	w.t.Helper()
 	for _, machine := range w.ours() {
 		if machine.Name == name {
@@ -221,7 +221,7 @@ func (w *world) machine(name string) mo.VirtualMachine {
 }
 
 // leftovers names virtual machines, rules and group members that are ours.
-func (w *world) leftovers() (left []string) {
+func (w *env) leftovers() (left []string) {
 	w.t.Helper()
 	for _, machine := range w.ours() {
 		left = append(left, "virtual machine "+machine.Name)
@@ -240,7 +240,7 @@ func (w *world) leftovers() (left []string) {
 	return left
 }
 
-func (w *world) cluster(name string) *types.ClusterConfigInfoEx {
+func (w *env) cluster(name string) *types.ClusterConfigInfoEx {
 	w.t.Helper()
 	cluster, err := w.finder.ClusterComputeResource(context.Background(), name)
 	if err != nil {
@@ -254,7 +254,7 @@ func (w *world) cluster(name string) *types.ClusterConfigInfoEx {
 }
 
 // do waits for a task that the test started itself.
-func (w *world) do(task *object.Task, err error) {
+func (w *env) do(task *object.Task, err error) {
 	w.t.Helper()
 	if err == nil {
 		err = task.Wait(w.t.Context())
@@ -264,7 +264,7 @@ func (w *world) do(task *object.Task, err error) {
 	}
 }
 
-func (w *world) find(name string) *object.VirtualMachine {
+func (w *env) find(name string) *object.VirtualMachine {
 	w.t.Helper()
 	found, err := w.finder.VirtualMachine(w.t.Context(), name)
 	if err != nil {
@@ -274,7 +274,7 @@ func (w *world) find(name string) *object.VirtualMachine {
 }
 
 // sessions are those of the driver.
-func (w *world) sessions() []types.UserSession {
+func (w *env) sessions() []types.UserSession {
 	w.t.Helper()
 	var manager mo.SessionManager
 	if err := property.DefaultCollector(w.admin.Client).RetrieveOne(w.t.Context(), *w.admin.ServiceContent.SessionManager, []string{"sessionList"}, &manager); err != nil {
@@ -355,14 +355,14 @@ func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.S
 	return found
 }
 
-// req asks for a machine.
-func req(w *world, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.Request[vsphere.Config] {
-	return driver.Request[vsphere.Config]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+// req requests a machine.
+func req(w *env, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.Request[vsphere.InstanceConfig] {
+	return driver.Request[vsphere.InstanceConfig]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // untag takes tags out of the record of a virtual machine, as somebody who tidies up would, and returns a function that
 // reports whether it still runs and then removes it.
-func (w *world) untag(made driver.Instance, keys ...string) func() bool {
+func (w *env) untag(made driver.Instance, keys ...string) func() bool {
 	w.t.Helper()
 	known := w.machine(made.Identity.Name)
 	var record map[string]any

@@ -13,15 +13,15 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-// maxShortages is how many are kept of an account: the authors of specs name the places.
-const maxShortages = 10_000
+// maxUnavailable is how many are kept of an account: the authors of specs name the places.
+const maxUnavailable = 10_000
 
-// Place is an instance type in a zone.
-type Place struct{ InstanceType, Zone string }
+// Offering is an instance type in a zone.
+type Offering struct{ InstanceType, Zone string }
 
-// Shortage is why, and for how long, a place is put aside. The zero value is none.
-type Shortage struct {
-	Place Place
+// UnavailableOffering is why, and for how long, a place is put aside. The zero value is none.
+type UnavailableOffering struct {
+	Offering Offering
 	// Cause is the last error of the cloud: InsufficientCapacityError or QuotaExceededError.
 	Cause error
 	Until time.Time
@@ -33,7 +33,7 @@ type Shortage struct {
 // a place, or one request for the place.
 type scope struct {
 	namespace string
-	place     Place
+	offering  Offering
 	// request is the digest of a configuration whose shortage is its own; zero for one of the place.
 	request [sha256.Size]byte
 }
@@ -44,37 +44,37 @@ type shortage struct {
 	cause error
 }
 
-// Shortage returns whether the place of a configuration is put aside for the machines of a namespace. It does not prevent
+// UnavailableOffering returns whether the place of a configuration is put aside for the machines of a namespace. It does not prevent
 // the call: a caller whose earlier creation may have succeeded must create again all the same.
-func (t *Throttle[C]) Shortage(namespace string, config C) Shortage {
-	if t.options.Place == nil {
-		return Shortage{}
+func (t *Throttle[C]) UnavailableOffering(namespace string, config C) UnavailableOffering {
+	if t.options.Offering == nil {
+		return UnavailableOffering{}
 	}
-	at, now := t.place(config), t.options.Now()
-	short := Shortage{Place: at}
-	for _, of := range []scope{{namespace: namespace, place: at}, {namespace, at, digest(config)}} {
-		known, ok := t.shortages.Get(of)
+	at, now := t.offering(config), t.options.Now()
+	short := UnavailableOffering{Offering: at}
+	for _, of := range []scope{{namespace: namespace, offering: at}, {namespace, at, digest(config)}} {
+		known, ok := t.unavailable.Get(of)
 		if left := known.left(now); ok && (short.Cause == nil || left > short.Left) {
-			short = Shortage{Place: at, Cause: known.cause, Until: known.until, Left: left}
+			short = UnavailableOffering{Offering: at, Cause: known.cause, Until: known.until, Left: left}
 		}
 	}
 	return short
 }
 
-// recordShortage puts a place aside, for longer each time that it has no room again soon after that.
+// recordShortage puts a place aside, for longer each time that it has no capacity again soon after that.
 func (t *Throttle[C]) recordShortage(namespace string, config C, err error) {
-	if t.options.Place == nil {
+	if t.options.Offering == nil {
 		return
 	}
-	of := scope{namespace: namespace, place: t.place(config)}
-	own := scope{namespace, of.place, digest(config)}
+	of := scope{namespace: namespace, offering: t.offering(config)}
+	own := scope{namespace, of.offering, digest(config)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	full, isFull := errors.AsType[*driver.InsufficientCapacityError](err)
 	switch {
 	case err == nil:
-		t.shortages.Delete(of)
-		t.shortages.Delete(own)
+		t.unavailable.Delete(of)
+		t.unavailable.Delete(own)
 	case isFull && full.OfRequest:
 		t.putAside(own, err)
 	case isFull || driver.IsQuotaExceeded(err):
@@ -83,17 +83,17 @@ func (t *Throttle[C]) recordShortage(namespace string, config C, err error) {
 }
 
 func (t *Throttle[C]) putAside(of scope, err error) {
-	known, _ := t.shortages.Get(of)
+	known, _ := t.unavailable.Get(of)
 	known.cause = shortened(err)
 	// Many machines may be refused at once; that is one shortage, not many.
 	if now := t.options.Now(); known.left(now) == 0 {
 		known.grow(now, asideMin, asideMax, t.options.Jitter())
 	}
 	// A shortage that comes later has nothing to do with this one, and begins with the shortest time again.
-	t.shortages.SetUntil(of, known, known.until.Add(asideMax))
+	t.unavailable.SetUntil(of, known, known.until.Add(asideMax))
 }
 
-// shortened keeps of an error what a condition has room for: the server of an account chooses its length.
+// shortened keeps of an error at most the length of a condition: the server of an account chooses its length.
 func shortened(err error) error {
 	text := err.Error()
 	cut := errorreason.Truncate(text)
@@ -115,7 +115,7 @@ func digest(config any) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-func (t *Throttle[C]) place(config C) Place {
-	instanceType, zone := t.options.Place(config)
-	return Place{instanceType, zone}
+func (t *Throttle[C]) offering(config C) Offering {
+	instanceType, zone := t.options.Offering(config)
+	return Offering{instanceType, zone}
 }

@@ -11,9 +11,9 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 )
 
-// World returns a fake cloud for the conformance suite. What a hook arms is the fault of the next call that it fits,
+// Environment returns a fake cloud for the conformance suite. What a hook arms is the fault of the next call that it fits,
 // once; all other calls have the fault of the options.
-func World(options Options) drivertest.World[Config] {
+func Environment(options Options) drivertest.Environment[Config] {
 	var armed atomic.Pointer[func(Call) (Fault, bool)]
 	arm := func(fits func(Call) (Fault, bool)) func() {
 		return func() { armed.Store(&fits) }
@@ -43,7 +43,7 @@ func World(options Options) drivertest.World[Config] {
 		})
 	}
 	cloud := New(options)
-	return drivertest.World[Config]{
+	return drivertest.Environment[Config]{
 		Driver:  cloud,
 		Config:  Config{InstanceType: "small", Zone: "zone-a"},
 		Other:   &Config{InstanceType: "large", Zone: "zone-b"},

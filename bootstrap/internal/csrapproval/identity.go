@@ -33,16 +33,16 @@ const (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=*,verbs=get
 
-// host returns the names and addresses that are certain to be those of a Machine. Its own name is one: providers name
-// instances after it, and it is unique. Others are the addresses that its infrastructure vouches for. The name of its Node
+// expectedIdentity returns the names and addresses that are certain to be those of a Machine. Its own name is one: providers name
+// instances after it, and it is unique. Others are the addresses that the cloud assigned. The name of its Node
 // is none by itself: a Node's name and providerID are the choice of the host that registers it.
-func (a *approver) host(ctx context.Context, m *clusterv1.Machine, all []clusterv1.Machine) (policy.Host, error) {
-	h := policy.Host{NodeName: m.Status.NodeRef.Name, Names: []string{m.Name}}
-	vouched, err := a.vouched(ctx, m)
+func (a *approver) expectedIdentity(ctx context.Context, m *clusterv1.Machine, all []clusterv1.Machine) (policy.Identity, error) {
+	h := policy.Identity{NodeName: m.Status.NodeRef.Name, Names: []string{m.Name}}
+	cloudAddresses, err := a.cloudAddresses(ctx, m)
 	if err != nil {
 		return h, err
 	}
-	for _, address := range vouched {
+	for _, address := range cloudAddresses {
 		if net.ParseIP(address) != nil {
 			h.Addresses = append(h.Addresses, address)
 		} else {
@@ -61,7 +61,7 @@ func (a *approver) host(ctx context.Context, m *clusterv1.Machine, all []cluster
 		}
 		h.Taken.Names = append(h.Taken.Names, other.Name)
 		if a.trustReported {
-			// What two guests report is of neither. Where the cloud vouches for addresses, a guest must not be able to
+			// What two guests report is of neither. Where the cloud assigns addresses, a guest must not be able to
 			// keep another Machine from its own.
 			add(&h.Taken, other.Status.Addresses)
 		}
@@ -69,10 +69,10 @@ func (a *approver) host(ctx context.Context, m *clusterv1.Machine, all []cluster
 	return h, nil
 }
 
-// vouched returns the names and addresses of a Machine that are not its guest's choice, by one live read: a copy or a
-// cache may be older than a change of what is vouched for. Infrastructure providers of other projects have no such field,
-// and some pass on what the guest reports, so nothing of theirs is accepted unless reported addresses are.
-func (a *approver) vouched(ctx context.Context, m *clusterv1.Machine) ([]string, error) {
+// cloudAddresses returns the names and addresses of a Machine that are not its guest's choice, by one live read: a copy or a
+// cache may be older than a change of the assigned addresses. Infrastructure providers of other projects have no such field,
+// and some pass on what the guest reports, so nothing of those is accepted unless reported addresses are.
+func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]string, error) {
 	var all []string
 	if a.trustReported {
 		for _, address := range m.Status.Addresses {
@@ -91,11 +91,11 @@ func (a *approver) vouched(ctx context.Context, m *clusterv1.Machine) ([]string,
 	if owner := metav1.GetControllerOf(infra); owner == nil || owner.UID != m.UID {
 		return nil, fmt.Errorf("reading %s %q: it does not belong to Machine %q", ref.Kind, ref.Name, m.Name)
 	}
-	vouched, _, err := unstructured.NestedStringSlice(infra.Object, "status", "vouchedAddresses")
+	cloudAddresses, _, err := unstructured.NestedStringSlice(infra.Object, "status", "vouchedAddresses")
 	if err != nil {
 		return nil, fmt.Errorf("reading status.vouchedAddresses of %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	return append(all, vouched...), nil
+	return append(all, cloudAddresses...), nil
 }
 
 // controlPlane returns the names and addresses of the control plane: the endpoint of the Cluster and of the kubeconfig,
@@ -155,7 +155,7 @@ func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 // maxAddresses is how many addresses of one host name are used.
 const maxAddresses = 64
 
-// addressesOf looks a host name up. Where that fails, what was found before stands.
+// addressesOf looks a host name up. Where that fails, what was found before is kept.
 func (a *approver) addressesOf(ctx context.Context, host string) []string {
 	if a.resolve == nil || host == "" {
 		return nil
