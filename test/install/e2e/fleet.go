@@ -66,11 +66,11 @@ func (s *site) running(ctx context.Context) (map[string]map[string]types.UID, er
 	for _, m := range machines {
 		deployment := m.Labels[clusterv1.MachineDeploymentNameLabel]
 		if m.Status.Phase != string(clusterv1.MachinePhaseRunning) || !m.DeletionTimestamp.IsZero() {
-			return nil, fmt.Errorf("Machine %s is %s", m.Name, m.Status.Phase)
+			return nil, fmt.Errorf("%s is %s", m.Name, m.Status.Phase)
 		}
 		for _, condition := range []string{clusterv1.MachineUpToDateCondition, clusterv1.MachineAvailableCondition} {
 			if !conditions.IsTrue(&m, condition) {
-				return nil, fmt.Errorf("Machine %s is not %s", m.Name, condition)
+				return nil, fmt.Errorf("%s is not %s", m.Name, condition)
 			}
 		}
 		if found[deployment] == nil {

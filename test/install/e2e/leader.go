@@ -49,7 +49,7 @@ func (s *site) crashLeader(ctx context.Context) (holder string, err error) {
 		return "", err
 	}
 	if len(pod.Status.ContainerStatuses) != 1 {
-		return "", fmt.Errorf("Pod %s has %d containers", pod.Name, len(pod.Status.ContainerStatuses))
+		return "", fmt.Errorf("the Pod %s has %d containers", pod.Name, len(pod.Status.ContainerStatuses))
 	}
 	id := strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
 	return holder, s.node.Run(ctx, "ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id)

@@ -57,8 +57,6 @@ func step(format string, args ...any) {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // what the API server says to Helm
 	root, err := binaries.Root()
@@ -77,9 +75,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
 	s, err := startSite(ctx, root, dir, before, now)
 	defer func() {
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			s.explain()
 		}
 		step("stopping every process")

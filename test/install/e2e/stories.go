@@ -121,7 +121,7 @@ func (s *site) checkRollout(ctx context.Context, before, after map[string]map[st
 	}
 	for name := range after[s.fleet.Deployment()] {
 		if _, old := before[s.fleet.Deployment()][name]; old {
-			return fmt.Errorf("Machine %s was not replaced", name)
+			return fmt.Errorf("the Machine %s was not replaced", name)
 		}
 	}
 	return s.await(ctx, "4 Machines were created for 4 to replace", func(context.Context) error {
@@ -195,7 +195,7 @@ func upgrade(ctx context.Context, s *site) error {
 	}
 	for name, uid := range before[s.fleet.Deployment()] {
 		if after[s.fleet.Deployment()][name] != uid {
-			return fmt.Errorf("Machine %s was replaced", name)
+			return fmt.Errorf("the Machine %s was replaced", name)
 		}
 	}
 	step("the 3 Machines are the same, and a fourth was added")
