@@ -70,6 +70,11 @@ e2e: control-plane build guest ## Boot containers with systemd that join by clou
 e2e-vm: control-plane build guest ## Boot a virtual machine that joins, runs a pod, is drained and deleted; needs root and QEMU
 	@cd test && DROVER_E2E_VM=1 GOWORK=off go test -count=1 -v -run TestVirtualMachine -timeout 60m ./vm
 
+.PHONY: e2e-install
+e2e-install: control-plane bin/infra-qemu ## Install, upgrade and remove releases whose managers run as Pods; needs root and mmdebstrap; ARGS=--help lists the options
+	@test/vm/guest.sh
+	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet kube-scheduler && GOWORK=off go run ./install/e2e $(ARGS)
+
 .PHONY: guest
 guest: ## Build the guest image, a static kubelet and kubeadm, and Ignition into bin, once; needs root and mmdebstrap
 	@test/vm/guest.sh

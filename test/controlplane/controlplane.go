@@ -5,8 +5,8 @@
 // kube-apiserver and optionally kube-controller-manager as child processes,
 // any number of clusters side by side, each with certificate authorities and
 // keys of its own. It hands out credentials for any user or ServiceAccount and
-// can take an API server away and bring it back. It has no nodes and no
-// scheduler, and it does not compile the programs; package binaries does.
+// can take an API server away and bring it back. It has no nodes and by default
+// no scheduler, and it does not compile the programs; package binaries does.
 // Integration tests, scenarios, benchmarks and the quickstart call it.
 package controlplane
 
@@ -45,6 +45,10 @@ type Options struct {
 	// collects garbage, signs certificates or creates ServiceAccounts, and
 	// Pods are admitted without a ServiceAccount.
 	ControllerManager bool
+
+	// Scheduler starts kube-scheduler too, for a cluster whose nodes run pods.
+	// It is built with `go run ./controlplane/cmd/build kube-scheduler`.
+	Scheduler bool
 
 	// CopyOf is a running cluster whose etcd this one begins with a copy of, as a management cluster that is
 	// restored from a snapshot does. Keys, certificates and addresses are new.
@@ -156,6 +160,9 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	plans := []func() (*component, error){c.newEtcd, c.newAPIServer}
 	if c.options.ControllerManager {
 		plans = append(plans, c.newControllerManager)
+	}
+	if c.options.Scheduler {
+		plans = append(plans, c.newScheduler)
 	}
 	for _, plan := range plans {
 		component, err := plan()

@@ -207,6 +207,23 @@ func (c *ControlPlane) newControllerManager() (*component, error) {
 	return manager, nil
 }
 
+// newScheduler plans kube-scheduler. It listens nowhere.
+func (c *ControlPlane) newScheduler() (*component, error) {
+	kubeconfig, err := c.Kubeconfig("system:kube-scheduler")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(c.file("scheduler.conf"), kubeconfig, 0o600); err != nil {
+		return nil, err
+	}
+	scheduler := c.newComponent(binaries.Scheduler)
+	scheduler.ready = func(context.Context) error { return nil }
+	scheduler.args = func() []string {
+		return []string{"--kubeconfig=" + c.file("scheduler.conf"), "--secure-port=0", "--leader-elect=false"}
+	}
+	return scheduler, nil
+}
+
 // admitsPods returns nil once the default namespace has what Pods need, which
 // the controller manager makes.
 func admitsPods(ctx context.Context, client kubernetes.Interface) error {

@@ -50,6 +50,9 @@ func (s *Stack) managerCommands() []struct {
 }
 
 func (s *Stack) startManagers(ctx context.Context) error {
+	if s.options.Uninstalled {
+		return nil
+	}
 	return s.StartManagers(ctx, s.options.Without...)
 }
 

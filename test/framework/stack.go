@@ -48,6 +48,9 @@ type Options struct {
 	// Without names managers of ours that are not run, because other programs do their work.
 	// Without the machine-controller, the test installs the core kinds as well.
 	Without []string
+	// Uninstalled leaves the management cluster empty: neither kinds nor permissions are installed and no manager runs.
+	// The caller installs Drover.
+	Uninstalled bool
 	// Prepare is called once everything is installed, before the managers start, if set.
 	Prepare func(ctx context.Context, s *Stack) error
 	// SharedWith is another stack, if any: this one uses its workload cluster and its simulated
@@ -191,6 +194,24 @@ func (s *Stack) install(ctx context.Context) error {
 	if s.options.CopyOf != nil {
 		return nil // the copy has it all
 	}
+	if !s.options.Uninstalled {
+		if err := s.installManagement(ctx); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{"machine-controller/config/workload", "bootstrap/config/workload"} {
+		if err := applyFolder(ctx, s.WorkloadClient, filepath.Join(s.root, folder)); err != nil {
+			return fmt.Errorf("installing the workload cluster's permissions: %w", err)
+		}
+	}
+	if s.options.Uninstalled {
+		return nil
+	}
+	return awaitAggregation(ctx, s.ManagementClient, "drover-machine-controller-providers")
+}
+
+// installManagement applies CRDs, namespace and permissions to the management cluster.
+func (s *Stack) installManagement(ctx context.Context) error {
 	if err := applyCRDs(ctx, s.ManagementClient, !slices.Contains(s.options.Without, "machine-controller")); err != nil {
 		return fmt.Errorf("installing CRDs: %w", err)
 	}
@@ -199,12 +220,7 @@ func (s *Stack) install(ctx context.Context) error {
 			return fmt.Errorf("installing permissions: %w", err)
 		}
 	}
-	for _, folder := range []string{"machine-controller/config/workload", "bootstrap/config/workload"} {
-		if err := applyFolder(ctx, s.WorkloadClient, filepath.Join(s.root, folder)); err != nil {
-			return fmt.Errorf("installing the workload cluster's permissions: %w", err)
-		}
-	}
-	return awaitAggregation(ctx, s.ManagementClient, "drover-machine-controller-providers")
+	return nil
 }
 
 func (s *Stack) prepare(ctx context.Context) error {

@@ -90,6 +90,19 @@ func (s *ArtifactServer) push(at string, image v1.Image) error {
 	return remote.Write(here, image)
 }
 
+// WriteSandboxArchive writes an archive with the image of sandbox containers, for those who import instead of pulling.
+func WriteSandboxArchive(path string) error {
+	image, err := program()
+	if err != nil {
+		return err
+	}
+	reference, err := name.ParseReference(SandboxImage)
+	if err != nil {
+		return err
+	}
+	return tarball.WriteToFile(path, reference, image)
+}
+
 // program builds guestprogram as an image.
 func program() (v1.Image, error) {
 	folder, err := os.MkdirTemp("", "drover-guestprogram-")

@@ -55,7 +55,6 @@ func NewContainer(name, repository, dir string, ports ...int) (*Container, error
 		{"bash", "-c", copying},
 		{"ip", "netns", "add", name},
 		{"ip", "-n", name, "link", "set", "lo", "up"},
-		{"ip", "-n", name, "address", "add", Gateway + "/32", "dev", "lo"},
 		{"ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0"},
 		{"ip", "-n", name, "address", "add", Address + "/24", "dev", "eth0"},
 		{"ip", "-n", name, "link", "set", "peer0", "up"},
@@ -67,8 +66,8 @@ func NewContainer(name, repository, dir string, ports ...int) (*Container, error
 		}
 	}
 	for _, port := range ports {
-		if err := c.relay(port); err != nil {
-			return c, fmt.Errorf("relaying port %d: %w", port, err)
+		if err := c.Relay(fmt.Sprintf("%s:%d", Gateway, port), port); err != nil {
+			return c, err
 		}
 	}
 	return c, nil
@@ -121,35 +120,22 @@ func (c *Container) Stop() error {
 	for _, l := range c.listeners {
 		errs = append(errs, l.Close())
 	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/" + c.Name)
-	errs = append(errs, err)
-	for _, group := range groups {
-		errs = append(errs, removeGroup(group))
-	}
-	if output, err := exec.Command("ip", "netns", "delete", c.Name).CombinedOutput(); err != nil {
-		errs = append(errs, fmt.Errorf("deleting the network: %w: %s", err, output))
-	}
+	errs = append(errs, remove(c.Name))
 	return errors.Join(append(errs, os.RemoveAll(c.Root))...)
 }
 
-// removeGroup removes a cgroup with those below it, once their processes have ended.
-func removeGroup(group string) error {
-	var err error
-	for range 50 {
-		err = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run()
-		if _, gone := os.Stat(group); errors.Is(gone, fs.ErrNotExist) {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return fmt.Errorf("removing control group %s: it is in use (%w)", group, err)
-}
-
-// relay listens on the gateway's port inside the network and passes connections on to the host's loopback.
-func (c *Container) relay(port int) error {
-	listener, err := listenIn(c.Name, fmt.Sprintf("%s:%d", Gateway, port))
+// Relay listens on an address and port inside the network and passes connections on to a port of the host's loopback.
+func (c *Container) Relay(address string, port int) error {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
+	}
+	if output, err := exec.Command("ip", "-n", c.Name, "address", "replace", host+"/32", "dev", "lo").CombinedOutput(); err != nil {
+		return fmt.Errorf("adding address %s: %w\n%s", host, err, output)
+	}
+	listener, err := listenIn(c.Name, address)
+	if err != nil {
+		return fmt.Errorf("relaying %s: %w", address, err)
 	}
 	c.listeners = append(c.listeners, listener)
 	go func() {

@@ -156,32 +156,14 @@ func (l *environment) boot(ctx context.Context, chosen choice) *vm.Container {
 // fixture is all that a container has that a machine's image does not.
 func (l *environment) fixture(c *vm.Container, name string) {
 	l.t.Helper()
-	for from, to := range map[string]string{"fixture.sh": "/fixture.sh", "fixture.service": "/etc/systemd/system/fixture.service"} {
-		content, err := os.ReadFile(filepath.Join(l.root, "test/vm/fixture", from))
-		l.must(err)
-		l.must(c.Write(to, string(content), 0o755))
-	}
+	l.must(c.Prepare(name))
 	// Kernel modules and settings are the host's business: these take the programs' place for the bootstrap script.
 	for _, program := range []string{"modprobe", "sysctl"} {
 		l.must(c.Write("/opt/bin/"+program, "#!/bin/bash\necho \"$0 $*\"\n", 0o755))
 	}
 	l.must(c.Write("/etc/cloud/cloud.cfg.d/60-container.cfg", "network: {config: disabled}\nmanage_etc_hosts: true\n", 0o644))
-	l.must(c.Write("/etc/hosts", "127.0.0.1 localhost\n"+vm.Address+" "+name+"\n", 0o644))
-	l.must(os.Remove(filepath.Join(c.Root, "etc/resolv.conf")))
-	l.must(c.Write("/etc/resolv.conf", "", 0o644))
 	// What Flatcar's metadata service would write.
 	l.must(c.Write("/etc/systemd/system/coreos-metadata.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'mkdir -p /run/metadata && echo COREOS_TEST_PROVIDER_ID="+provider+name+" > /run/metadata/flatcar'\n", 0o644))
-	for _, args := range [][]string{{"enable", "fixture.service"}, {"mask", "systemd-networkd.service", "systemd-networkd-wait-online.service", "systemd-networkd.socket"}} {
-		l.systemctl(c, args...)
-	}
-}
-
-func (l *environment) systemctl(c *vm.Container, args ...string) {
-	l.t.Helper()
-	command := exec.Command("systemctl", append([]string{"--quiet", "--root=" + c.Root}, args...)...)
-	if output, err := command.CombinedOutput(); err != nil {
-		l.t.Fatalf("systemctl %v: %v\n%s", args, err, output)
-	}
 }
 
 // ignite runs the real Ignition, which writes its configuration into the root, as it would before the first boot.
@@ -190,7 +172,7 @@ func (l *environment) ignite(c *vm.Container, data []byte) {
 	scratch := l.t.TempDir()
 	config := filepath.Join(scratch, "config.ign")
 	l.must(os.WriteFile(config, data, 0o600))
-	l.systemctl(c, "disable", "cloud-init-local.service", "cloud-init.service", "cloud-config.service", "cloud-final.service")
+	l.must(c.Systemctl("disable", "cloud-init-local.service", "cloud-init.service", "cloud-config.service", "cloud-final.service"))
 	l.must(os.Remove(filepath.Join(c.Root, "etc/machine-id")))
 	for _, stage := range []string{"fetch", "files"} {
 		command := exec.Command(filepath.Join(l.root, "bin", "ignition"), "-root", c.Root, "-stage", stage, "-platform", "file", "-log-to-stdout",
@@ -200,8 +182,8 @@ func (l *environment) ignite(c *vm.Container, data []byte) {
 			l.t.Fatalf("ignition -stage %s: %v\n%s", stage, err, output)
 		}
 	}
-	l.systemctl(c, "preset-all")
-	l.systemctl(c, "enable", "fixture.service")
+	l.must(c.Systemctl("preset-all"))
+	l.must(c.Systemctl("enable", "fixture.service"))
 }
 
 // restartKubelet proves that the kubelet still verifies the API server with its own kubeconfig.

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"text/template"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,9 +30,6 @@ import (
 	"drover.io/test/vm"
 	"drover.io/test/workflow"
 )
-
-//go:embed machine.yaml
-var manifests string
 
 // environment is a stack whose machines are real.
 type environment struct {
@@ -186,15 +181,14 @@ func (l *environment) begin(ctx context.Context, chosen choice) {
 		Type:       clusterv1.ClusterSecretType,
 		Data:       map[string][]byte{"value": kubeconfig},
 	}))
-	parsed, err := template.New("machine.yaml").Parse(manifests)
-	l.must(err)
 	host, port := l.stack.Workload.Endpoint()
-	var documents bytes.Buffer
-	l.must(parsed.Execute(&documents, map[string]any{
-		"Host": host, "Port": port, "Supply": l.supply, "Version": workflow.Kubernetes, "Acceleration": cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
-		"Container": chosen.Container, "Ignition": chosen.Ignition, "Kubeadm": chosen.Kubeadm, "Checksum": cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
-	}))
-	l.must(framework.Apply(ctx, l.stack.ManagementClient, documents.Bytes()))
+	documents, err := vm.Machine{
+		Host: host, Port: port, Supply: l.supply, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
+		Container: chosen.Container, Ignition: chosen.Ignition, Kubeadm: chosen.Kubeadm, Disks: !chosen.Container,
+		Checksum: cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
+	}.Manifests()
+	l.must(err)
+	l.must(framework.Apply(ctx, l.stack.ManagementClient, documents))
 	l.began = time.Now()
 }
 

@@ -9,6 +9,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -41,6 +42,8 @@ type Workflow struct {
 	Namespace, Cluster string
 	// Server is where the managers find the workload API server, if not where it is.
 	Server string
+	// Host is the address of the workload API server for machines, on its own port, if not where it is.
+	Host string
 }
 
 // Deployment is the name of the workflow's MachineDeployment.
@@ -51,8 +54,20 @@ func (w *Workflow) key(name string) client.ObjectKey {
 }
 
 // Create creates the kubeconfig Secret, the Cluster, both templates and the MachineDeployment.
-// The Secret's user is a member of drover:managers in the workload cluster, no administrator.
 func (w *Workflow) Create(ctx context.Context, replicas int32) error {
+	if err := w.CreateKubeconfig(ctx); err != nil {
+		return err
+	}
+	documents, err := w.Sample(replicas)
+	if err != nil {
+		return err
+	}
+	return framework.Apply(ctx, w.Stack.ManagementClient, documents)
+}
+
+// CreateKubeconfig creates the kubeconfig Secret. Its user is a member of drover:managers in the workload cluster, no
+// administrator.
+func (w *Workflow) CreateKubeconfig(ctx context.Context) error {
 	kubeconfig, err := w.Stack.Workload.Kubeconfig("drover", "drover:managers")
 	if err != nil {
 		return fmt.Errorf("making a kubeconfig: %w", err)
@@ -62,22 +77,17 @@ func (w *Workflow) Create(ctx context.Context, replicas int32) error {
 			return err
 		}
 	}
-	secret := &corev1.Secret{
+	if err := w.Stack.ManagementClient.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: w.Namespace, Name: w.Cluster + "-kubeconfig",
 			Labels: map[string]string{clusterv1.ClusterNameLabel: w.Cluster},
 		},
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{"value": kubeconfig},
-	}
-	if err := w.Stack.ManagementClient.Create(ctx, secret); err != nil {
+	}); err != nil {
 		return fmt.Errorf("creating the kubeconfig Secret: %w", err)
 	}
-	documents, err := w.Sample(replicas)
-	if err != nil {
-		return err
-	}
-	return framework.Apply(ctx, w.Stack.ManagementClient, documents)
+	return nil
 }
 
 // Sample renders the YAML of the Cluster, its templates and its MachineDeployment.
@@ -87,6 +97,7 @@ func (w *Workflow) Sample(replicas int32) ([]byte, error) {
 		return nil, err
 	}
 	host, port := w.Stack.Workload.Endpoint()
+	host = cmp.Or(w.Host, host)
 	var documents bytes.Buffer
 	err = parsed.Execute(&documents, map[string]any{
 		"Namespace": w.Namespace, "Cluster": w.Cluster, "Host": host, "Port": port, "Replicas": replicas, "Version": Kubernetes,

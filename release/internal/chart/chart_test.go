@@ -248,6 +248,16 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 	}
 }
 
+func TestAClaimKeepsTheStateOfTheSimulator(t *testing.T) {
+	t.Parallel()
+	objects := render(t, map[string]any{"infrastructure": map[string]any{"sim": map[string]any{"stateClaim": "hosts"}}})
+	volumes, _, _ := unstructured.NestedSlice(objects["Deployment/drover-infra-sim"].Object, "spec", "template", "spec", "volumes")
+	want := []any{map[string]any{"name": "state", "persistentVolumeClaim": map[string]any{"claimName": "hosts"}}}
+	if diff := cmp.Diff(want, volumes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestImagesAreNamedByDigest(t *testing.T) {
 	t.Parallel()
 	programs, err := program.List(root)

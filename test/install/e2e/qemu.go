@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/test/framework"
+	"drover.io/test/process"
+	"drover.io/test/vm"
+	"drover.io/test/workflow"
+)
+
+// bootPatience bounds the boot of an emulated machine on a busy host.
+const bootPatience = 15 * time.Minute
+
+// virtualMachine runs machine-controller and bootstrap as Pods, and the QEMU provider as a service of the host, as its
+// page recommends, with the permissions of the chart. A virtual machine boots, joins and is deleted.
+func virtualMachine(ctx context.Context, s *site) (err error) {
+	if err := s.prepareNamespace(ctx); err != nil {
+		return err
+	}
+	settings := simulated()
+	settings["infrastructure"].(map[string]any)["qemu"] = nil
+	if err := s.helm.install(ctx, s.now, settings); err != nil {
+		return err
+	}
+	state := filepath.Join(s.stack.Dir, "qemu")
+	defer func() { err = errors.Join(err, endMachines(state)) }()
+	provider, err := s.launchProvider(ctx, state)
+	if err != nil {
+		return err
+	}
+	defer provider.Stop()
+	guest := filepath.Join(s.root, "bin", "guest")
+	supply, err := vm.StartArtifactServer(map[string]string{
+		"kubelet": filepath.Join(s.root, "bin/k8s/kubelet"), "cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
+	})
+	if err != nil {
+		return err
+	}
+	defer supply.Stop()
+	start := time.Now()
+	if err := s.createVirtualMachine(ctx, supply); err != nil {
+		return err
+	}
+	if err := s.awaitFor(ctx, bootPatience, "the virtual machine is Running with a Ready Node", s.virtualMachineRuns); err != nil {
+		return fmt.Errorf("%w%s", err, provider.Tail())
+	}
+	step("a virtual machine was Running with a Ready Node %.0f s after its MachineDeployment was created", time.Since(start).Seconds())
+	if err := s.deleteFleet(ctx); err != nil {
+		return err
+	}
+	if left, err := filepath.Glob(filepath.Join(state, "machines", "*")); err != nil || len(left) > 0 {
+		return errors.Join(err, fmt.Errorf("left of the virtual machine: %q", left))
+	}
+	if err := s.client.DeleteAllOf(ctx, &infrav1.QEMUMachineTemplate{}, client.InNamespace(s.fleet.Namespace)); err != nil {
+		return err
+	}
+	step("deleted the Cluster: nothing is left of the virtual machine")
+	provider.Stop()
+	return s.remove(ctx)
+}
+
+// launchProvider starts infra-qemu as a process under the ServiceAccount of the chart.
+func (s *site) launchProvider(ctx context.Context, state string) (*framework.Manager, error) {
+	kubeconfig, err := s.stack.ServiceAccountKubeconfig(ctx, "infra-qemu", namespace, "drover-infra-qemu")
+	if err != nil {
+		return nil, err
+	}
+	return s.stack.Launch("infra-qemu", process.Command{Path: filepath.Join(s.root, "bin", "infra-qemu"), Args: []string{
+		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-election-namespace=" + namespace,
+		"--state-dir=" + state, "--image-dir=" + filepath.Join(s.root, "bin", "guest"), "--host-name=lab", "--own-credentials-namespaces=*",
+	}})
+}
+
+// createVirtualMachine creates the kubeconfig Secret, a Cluster and a MachineDeployment with one virtual machine. The host
+// has the same address for it as for the Pods.
+func (s *site) createVirtualMachine(ctx context.Context, supply *vm.ArtifactServer) error {
+	if err := s.fleet.CreateKubeconfig(ctx); err != nil {
+		return err
+	}
+	_, port := s.stack.Workload.Endpoint()
+	documents, err := vm.Machine{
+		Host: vm.Gateway, Port: port, Supply: supply, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"), Checksum: supply.Sums["kubelet"],
+	}.Manifests()
+	if err != nil {
+		return err
+	}
+	return framework.Apply(ctx, s.client, documents)
+}
+
+func (s *site) virtualMachineRuns(ctx context.Context) error {
+	machines, err := s.fleet.Machines(ctx)
+	if err != nil || len(machines) != 1 {
+		return errors.Join(err, fmt.Errorf("%d Machines", len(machines)))
+	}
+	m := &machines[0]
+	if m.Status.Phase != string(clusterv1.MachinePhaseRunning) || !conditions.IsTrue(m, clusterv1.MachineNodeHealthyCondition) {
+		return fmt.Errorf("it is %q", m.Status.Phase)
+	}
+	node := &corev1.Node{}
+	if err := s.stack.WorkloadClient.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node); err != nil {
+		return err
+	}
+	if node.Spec.ProviderID != m.Spec.ProviderID {
+		return fmt.Errorf("the providerID of the Node is %q", node.Spec.ProviderID)
+	}
+	return nil
+}
+
+// endMachines ends virtual machines that a failed story leaves: they outlive their provider.
+func endMachines(state string) error {
+	files, err := filepath.Glob(filepath.Join(state, "machines", "*", "qemu.pid"))
+	errs := []error{err}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+		if err == nil {
+			err = unix.Kill(pid, unix.SIGKILL)
+		}
+		if !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
