@@ -25,6 +25,7 @@ import (
 	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/httplimit"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachines,verbs=get;list;watch;patch
@@ -34,6 +35,9 @@ import (
 
 // callTimeout bounds one call of the API. An answer that takes longer counts as lost.
 const callTimeout = 30 * time.Second
+
+// maxAnswer is how many bytes one answer may have: many times what a page of 1,000 instances has.
+const maxAnswer = 64 << 20
 
 // Options are the settings of the provider.
 type Options struct {
@@ -95,13 +99,13 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 		return nil, err
 	}
 	stsClient := newSTS(&loaded, account.SecretName == "", func(o *sts.Options) {
-		o.HTTPClient = bufferedClient{o.HTTPClient}
+		o.HTTPClient = bufferedClient{newLimitedClient(o.HTTPClient)}
 		if endpoint := cmp.Or(options.STSEndpoint, options.Endpoint); endpoint != "" {
 			o.BaseEndpoint = &endpoint
 		}
 	})
 	client := ec2.NewFromConfig(loaded, func(o *ec2.Options) {
-		o.HTTPClient = bufferedClient{o.HTTPClient}
+		o.HTTPClient = bufferedClient{newLimitedClient(o.HTTPClient)}
 		if options.Endpoint != "" {
 			o.BaseEndpoint = &options.Endpoint
 		}
@@ -115,6 +119,22 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	}
 	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, options.Clock), creations: createcache.New(options.Clock), pageSize: &pageSize}, nil
 }
+
+// limitedClient bounds what one answer may have.
+type limitedClient struct{ limited http.RoundTripper }
+
+func newLimitedClient(next aws.HTTPClient) limitedClient {
+	return limitedClient{httplimit.Wrap(roundTripper{next}, maxAnswer)}
+}
+
+func (c limitedClient) Do(request *http.Request) (*http.Response, error) {
+	return c.limited.RoundTrip(request)
+}
+
+// roundTripper makes a client of the SDK usable as a transport.
+type roundTripper struct{ aws.HTTPClient }
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r.Do(request) }
 
 // bufferedClient hands the transport a copy of each request's body. The SDK closes the body as soon as an answer
 // begins, and a transport that has not read all of it by then closes the connection before the answer is complete.

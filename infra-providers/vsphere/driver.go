@@ -213,11 +213,15 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 }
 
 // find returns the virtual machine of an identity. When none has its UUID, one that has the BIOS UUID of a
-// given providerID belongs to another owner, and counts as found.
+// given providerID belongs to another owner, and counts as found. One that had a
+// providerID counts as missing only where the user may see it.
 func (d *Driver) find(ctx context.Context, client *vim25.Client, id driver.Identity) (vcenter.VM, bool, error) {
-	found, err := vcenter.Find(ctx, client, instanceID(id))
+	found, err := d.session.Find(ctx, client, instanceID(id))
 	if err == nil && len(found) == 0 && id.ProviderID != "" {
 		found, err = vcenter.FindBIOS(ctx, client, instanceID(id))
+	}
+	if err == nil && len(found) == 0 && id.ProviderID != "" {
+		err = d.session.CheckVisible(ctx, client, instanceID(id))
 	}
 	if err != nil || len(found) == 0 {
 		return vcenter.VM{}, false, err

@@ -29,7 +29,11 @@ const cacheTTL = time.Minute
 // maxAnswers bounds the cached answers of an account.
 const maxAnswers = 1000
 
+// imagePageSize and maxImagePages bound a look-up of images: the owners and the name of a spec may match all public images of a region.
+const imagePageSize, maxImagePages = 1000, 50
+
 var (
+	errTooMany = fmt.Errorf("more than %d pages of images match: make the name more specific, or name fewer owners", maxImagePages)
 	errNoImage = errors.New("no available image of these owners matches")
 	errNoGroup = errors.New("no security group matches")
 )
@@ -64,29 +68,42 @@ func (l *Lookup) Image(ctx context.Context, spec infrav1.AWSMachineSpec) (types.
 	}
 	query := &ec2.DescribeImagesInput{ImageIds: []string{want.ID}}
 	if want.ID == "" {
-		query = &ec2.DescribeImagesInput{Owners: want.Owners, Filters: []types.Filter{filter("name", want.Name), filter("state", "available")}}
+		query = &ec2.DescribeImagesInput{Owners: want.Owners, MaxResults: aws.Int32(imagePageSize), Filters: []types.Filter{filter("name", want.Name), filter("state", "available")}}
 		if want.Architecture != "" {
 			query.Filters = append(query.Filters, filter("architecture", string(toArchitectureType(want.Architecture))))
 		}
 	}
-	found, err := cached(l, "image", query, func() ([]types.Image, error) {
-		out, err := l.api.DescribeImages(ctx, query)
-		if err != nil {
-			return nil, err
-		}
-		return out.Images, nil
-	})
+	newest, err := cached(l, "image", query, func() (types.Image, error) { return l.newestImage(ctx, query) })
 	if err != nil {
 		return types.Image{}, err
 	}
-	if len(found) == 0 {
+	if newest.ImageId == nil {
 		return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: errNoImage}
 	}
-	newest := slices.MaxFunc(found, byCreationDate)
 	if isUnusable(newest.State) {
 		return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: fmt.Errorf("the image %q is %s", aws.ToString(newest.ImageId), newest.State)}
 	}
 	return newest, nil
+}
+
+// newestImage reads all pages of a query and keeps only the newest image; the zero image where nothing matches.
+func (l *Lookup) newestImage(ctx context.Context, query *ec2.DescribeImagesInput) (newest types.Image, err error) {
+	pages := ec2.NewDescribeImagesPaginator(l.api, query)
+	for range maxImagePages {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return types.Image{}, err
+		}
+		for _, image := range page.Images {
+			if newest.ImageId == nil || byCreationDate(image, newest) > 0 {
+				newest = image
+			}
+		}
+		if !pages.HasMorePages() {
+			return newest, nil
+		}
+	}
+	return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: errTooMany}
 }
 
 // isUnusable reports whether no instance can be launched from an image in a state any more. EC2 still returns such an

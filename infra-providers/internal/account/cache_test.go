@@ -148,13 +148,13 @@ func TestAbilitiesCountAsCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connected.Capacity(t.Context(), fake.Config{InstanceType: "small"}); err != nil {
+	if _, err := connected.Capacity(t.Context(), "team-a", fake.Config{InstanceType: "small"}); err != nil {
 		t.Error(err)
 	}
-	if found, err := connected.FindImage(t.Context(), fake.Config{}); err != nil || found.ID == "" {
+	if found, err := connected.FindImage(t.Context(), "team-a", fake.Config{}); err != nil || found.ID == "" {
 		t.Errorf("got %+v and %v", found, err)
 	}
-	if _, err := connected.FindImage(t.Context(), fake.Config{}); !driver.IsRateLimited(err) {
+	if _, err := connected.FindImage(t.Context(), "team-a", fake.Config{}); !driver.IsRateLimited(err) {
 		t.Errorf("over the limit: got %v, want a RateLimitedError", err)
 	}
 }

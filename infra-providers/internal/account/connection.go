@@ -34,9 +34,9 @@ type Account[C any] struct {
 	Restart func(ctx context.Context, id driver.Identity) error
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
-	// Size and FindImage are nil for a cloud without that ability.
-	Capacity  func(ctx context.Context, config C) (driver.Capacity, error)
-	FindImage func(ctx context.Context, config C) (driver.Image, error)
+	// Capacity and FindImage read what a template in a namespace names; nil for a cloud without that ability.
+	Capacity  func(ctx context.Context, namespace string, config C) (driver.Capacity, error)
+	FindImage func(ctx context.Context, namespace string, config C) (driver.Image, error)
 }
 
 // connection is one connection with one version of an account's credentials.
@@ -208,10 +208,10 @@ func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], 
 	}
 }
 
-// limited makes a call that reads count as one of the account.
-func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, call func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
-	return func(ctx context.Context, config C) (answer A, err error) {
-		leave, err := c.enter("")
+// limited makes a call that reads for a namespace count as one of the account.
+func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, call func(context.Context, C) (A, error)) func(context.Context, string, C) (A, error) {
+	return func(ctx context.Context, namespace string, config C) (answer A, err error) {
+		leave, err := c.enter(namespace)
 		if err != nil {
 			return answer, err
 		}

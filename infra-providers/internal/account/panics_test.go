@@ -72,8 +72,8 @@ func TestPanicOfADriverIsAnError(t *testing.T) {
 		"account":  func(ctx context.Context) error { _, err := cloud.ID(ctx); return err },
 		"tag":      func(ctx context.Context) error { return cloud.Tag(ctx, id) },
 		"restart":  func(ctx context.Context) error { return cloud.Restart(ctx, id) },
-		"capacity": func(ctx context.Context) error { _, err := cloud.Capacity(ctx, fake.Config{}); return err },
-		"image":    func(ctx context.Context) error { _, err := cloud.FindImage(ctx, fake.Config{}); return err },
+		"capacity": func(ctx context.Context) error { _, err := cloud.Capacity(ctx, "team-a", fake.Config{}); return err },
+		"image":    func(ctx context.Context) error { _, err := cloud.FindImage(ctx, "team-a", fake.Config{}); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,10 +31,10 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 	}
 	cloud, err := r.Accounts.Driver(ctx, machine)
 	if err == nil && cloud.Capacity != nil {
-		found.size, err = cloud.Capacity(ctx, config)
+		found.size, err = cloud.Capacity(ctx, template.GetNamespace(), config)
 	}
 	if err == nil && cloud.FindImage != nil {
-		found.image, err = cloud.FindImage(ctx, config)
+		found.image, err = cloud.FindImage(ctx, template.GetNamespace(), config)
 	}
 	if driver.IsUnauthorized(err) {
 		r.Accounts.Refused(ctx, machine, err)

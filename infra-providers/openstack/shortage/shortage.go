@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -32,6 +33,9 @@ const (
 	// maxKey is the maximum length in bytes of an ID, and of the names of a place together, to be cached.
 	// Nova has at most 255 in each.
 	maxKey = 1 << 10
+	// maxReadsWhenFull is how many faults are read in a minute while as many as allowed are cached: each one that is added
+	// evicts another, which the next list would read again.
+	maxReadsWhenFull = 100
 )
 
 // Cache has the shortages of one account. It is safe for concurrent use.
@@ -40,6 +44,11 @@ type Cache struct {
 	// faults are the causes of failed servers, by their IDs, as far as lists do not have them.
 	faults expiring.Map[string, servers.Fault]
 	places expiring.Map[Place, time.Time]
+
+	mu sync.Mutex
+	// reads are those since a time while the cache of faults was full.
+	reads int
+	since time.Time
 }
 
 // Place is a flavor in a zone for the machines of a namespace. Whether a host accepts a server may depend on what only
@@ -64,6 +73,9 @@ func (c *Cache) AddFault(ctx context.Context, compute *gophercloud.ServiceClient
 		server.Fault = known
 		return
 	}
+	if c.faults.Len() >= MaxEntries && !c.mayRead() {
+		return
+	}
 	// After a failure the next list reads it again.
 	read, err := servers.Get(ctx, compute, server.ID).Extract()
 	if err != nil || read.Fault.Code == 0 {
@@ -73,6 +85,17 @@ func (c *Cache) AddFault(ctx context.Context, compute *gophercloud.ServiceClient
 	if len(server.ID) <= maxKey {
 		c.faults.Set(server.ID, server.Fault)
 	}
+}
+
+// mayRead counts a read while the cache of faults is full, and reports whether it is still allowed.
+func (c *Cache) mayRead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.clock.Now(); now.Sub(c.since) >= time.Minute {
+		c.reads, c.since = 0, now
+	}
+	c.reads++
+	return c.reads <= maxReadsWhenFull
 }
 
 // DeleteFault deletes the cause of a failed server.

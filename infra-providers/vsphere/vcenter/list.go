@@ -48,21 +48,25 @@ func (s *Session) List(ctx context.Context, pageSize int32) iter.Seq2[VM, error]
 				yield(VM{}, err)
 				return
 			}
-			if !yieldOurs(page, yield) {
+			if !s.yieldOurs(page, yield) {
 				return
 			}
 		}
 	}
 }
 
-func yieldOurs(page []types.ObjectContent, yield func(VM, error) bool) bool {
+func (s *Session) yieldOurs(page []types.ObjectContent, yield func(VM, error) bool) bool {
 	for _, content := range page {
 		vm, err := decode(content)
 		if err != nil {
 			yield(VM{}, err)
 			return false
 		}
-		if vm.Record != "" && !yield(vm, nil) {
+		if vm.Record == "" {
+			continue
+		}
+		s.remember(vm)
+		if !yield(vm, nil) {
 			return false
 		}
 	}

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vmware/govmomi/vim25/types"
+
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/httplimit"
 )
 
@@ -31,6 +34,8 @@ type Pool struct {
 	mu       sync.Mutex
 	sessions map[Account]*Session
 	long     *httplimit.Places
+	// folders are where virtual machines were seen, by any session.
+	folders expiring.Map[location, types.ManagedObjectReference]
 }
 
 // Open returns the session of an account. Nothing is sent before the session is used.
@@ -49,7 +54,8 @@ func (p *Pool) Open(account Account) *Session {
 	if p.long == nil {
 		p.long = httplimit.NewCloudPlaces()
 	}
-	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now}
+	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now, folders: &p.folders}
+	opened.readable.TTL = visibleFor
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}
 	}

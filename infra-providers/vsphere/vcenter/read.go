@@ -37,7 +37,7 @@ type VM struct {
 
 // brief is what lists read. Advanced parameters are requested one by one, because user data is among them.
 var brief = []string{
-	"name", "config.instanceUuid", "config.uuid", "config.template", "config.createDate", "resourcePool",
+	"name", "parent", "config.instanceUuid", "config.uuid", "config.template", "config.createDate", "resourcePool",
 	"runtime.powerState", "guest.net", "guest.hostName", "guest.ipAddress",
 	keyed(RecordKey), keyed(PlanKey),
 }
@@ -48,9 +48,13 @@ var full = append([]string{"config.hardware", "config.version", "config.extraCon
 func keyed(key string) string { return fmt.Sprintf("config.extraConfig[%q]", key) }
 
 // Find returns the virtual machines with an instance UUID.
-func Find(ctx context.Context, client *vim25.Client, uuid string) ([]VM, error) {
+func (s *Session) Find(ctx context.Context, client *vim25.Client, uuid string) ([]VM, error) {
 	instance := true
-	return search(ctx, client, uuid, &instance)
+	found, err := search(ctx, client, uuid, &instance)
+	for _, vm := range found {
+		s.remember(vm)
+	}
+	return found, err
 }
 
 // FindBIOS returns the virtual machines with a BIOS UUID.

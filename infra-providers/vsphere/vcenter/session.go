@@ -28,6 +28,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/runtime/egress"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/httplimit"
 )
 
@@ -83,8 +84,11 @@ type Session struct {
 	// datacenter is where lists and names start.
 	datacenter types.ManagedObjectReference
 	places     map[string]resolved
-	used       time.Time
-	ended      bool
+	// folders are those of the pool, readable the objects that the user may read.
+	folders  *expiring.Map[location, types.ManagedObjectReference]
+	readable expiring.Map[types.ManagedObjectReference, struct{}]
+	used     time.Time
+	ended    bool
 	// moved is why the session is not used any more: another vCenter answers.
 	moved error
 }
