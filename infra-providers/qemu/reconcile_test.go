@@ -161,12 +161,12 @@ func TestReconcileMachine(t *testing.T) {
 	s.create(machine)
 	s.awaitReason(machine, machinestatus.InstanceRunningReason)
 	want := infrav1.MachineStatus{
-		Initialization:   infrav1.MachineInitialization{Provisioned: ptr.To(true)},
-		Addresses:        []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
+		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
+		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
 		CloudAddresses: []string{"10.0.2.15", "worker-1"},
-		FailureDomain:    hostName,
-		InstanceState:    "Running",
-		Account:          machine.Annotations[infrav1.AccountAnnotation],
+		FailureDomain:  hostName,
+		InstanceState:  "Running",
+		Account:        machine.Annotations[infrav1.AccountAnnotation],
 	}
 	if !strings.HasPrefix(want.Account, "qemu/") {
 		t.Errorf("the machine is pinned to account %q", want.Account)

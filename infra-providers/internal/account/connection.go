@@ -149,7 +149,7 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 	}
 	if identifier, ok := connected.(driver.AccountIdentifier); ok {
 		c.accountID = func(ctx context.Context) (id string, err error) {
-			err = direct.Do(func() error {
+			err = direct.Do("", func() error {
 				return meter.within(ctx, "account", callTime, func(ctx context.Context) (err error) {
 					id, err = identifier.AccountID(ctx)
 					return err
@@ -177,7 +177,7 @@ func (c *connection[C]) provision(direct *throttle.Throttle[C], meter *metered[C
 			return driver.Instance{}, err
 		}
 		defer leave()
-		err = direct.Do(func() error {
+		err = direct.Do(id.Owner.Namespace, func() error {
 			return meter.within(ctx, "provision", callTime, func(ctx context.Context) (err error) {
 				found, err = provisioner.Provision(ctx, id)
 				return err
@@ -202,7 +202,7 @@ func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], 
 		}
 		defer leave()
 		defer c.touch(id)
-		return direct.Do(func() error {
+		return direct.Do(id.Owner.Namespace, func() error {
 			return meter.within(ctx, operation, callTime, func(ctx context.Context) error { return do(ctx, id) })
 		})
 	}
@@ -216,7 +216,7 @@ func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within bou
 			return answer, err
 		}
 		defer leave()
-		err = under.Do(func() error {
+		err = under.Do(namespace, func() error {
 			return within(ctx, func(ctx context.Context) (err error) {
 				answer, err = call(ctx, config)
 				return err

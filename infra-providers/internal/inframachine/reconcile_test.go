@@ -51,10 +51,10 @@ func TestCreatesOneInstance(t *testing.T) {
 		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"}},
 		// The cloud gave it, so a certificate may name it.
 		CloudAddresses: []string{"10.0.0.2"},
-		FailureDomain:    "zone-q",
-		InstanceState:    "Running",
-		Account:          machine.Annotations[infrav1.AccountAnnotation],
-		Conditions:       machine.Status.Conditions,
+		FailureDomain:  "zone-q",
+		InstanceState:  "Running",
+		Account:        machine.Annotations[infrav1.AccountAnnotation],
+		Conditions:     machine.Status.Conditions,
 	}
 	if diff := cmp.Diff(want, machine.Status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)

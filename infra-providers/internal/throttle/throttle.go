@@ -52,6 +52,8 @@ type Throttle[C any] struct {
 	pause backoff
 	// cause is why there is a pause.
 	cause error
+	// unanswered are the pauses of namespaces for which the cloud did not answer a call, and answered no other one since.
+	unanswered expiring.Map[string, namespacePause]
 	// unavailable are the offerings that are put aside, and those that were a while ago.
 	unavailable expiring.Map[scope, shortage]
 }
@@ -71,50 +73,54 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	if options.Limits.PerSecond > 0 {
 		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
 	}
-	return &Throttle[C]{of: of, options: options, limiter: limiter, unavailable: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxUnavailable}}
+	return &Throttle[C]{
+		of: of, options: options, limiter: limiter,
+		unavailable: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxUnavailable},
+		unanswered:  expiring.Map[string, namespacePause]{Clock: Clock(options.Now), TTL: 2 * hintMax, Max: maxUnavailable},
+	}
 }
 
 // Create implements driver.Driver.
 func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
-	if err := t.admit(); err != nil {
+	if err := t.admit(req.Identity.Owner.Namespace); err != nil {
 		return driver.Instance{}, err
 	}
 	created, err := t.of.Create(ctx, req)
-	t.recordPause(err)
+	t.recordPause(req.Identity.Owner.Namespace, err)
 	t.recordShortage(req.Identity.Owner.Namespace, req.Config, err)
 	return created, err
 }
 
 // Get implements driver.Driver.
 func (t *Throttle[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	if err := t.admit(); err != nil {
+	if err := t.admit(id.Owner.Namespace); err != nil {
 		return driver.Instance{}, err
 	}
 	found, err := t.of.Get(ctx, id)
-	t.recordPause(err)
+	t.recordPause(id.Owner.Namespace, err)
 	return found, err
 }
 
 // Delete implements driver.Driver.
 func (t *Throttle[C]) Delete(ctx context.Context, id driver.Identity) error {
-	if err := t.admit(); err != nil {
+	if err := t.admit(id.Owner.Namespace); err != nil {
 		return err
 	}
 	err := t.of.Delete(ctx, id)
-	t.recordPause(err)
+	t.recordPause(id.Owner.Namespace, err)
 	return err
 }
 
 // List implements driver.Driver. The whole list counts as one call, because half of one is worth nothing.
 func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
-		if err := t.admit(); err != nil {
+		if err := t.admit(owner.Namespace); err != nil {
 			yield(driver.Instance{}, err)
 			return
 		}
 		for instance, err := range t.of.List(ctx, owner) {
 			if err != nil {
-				t.recordPause(err)
+				t.recordPause(owner.Namespace, err)
 			}
 			if !yield(instance, err) {
 				return
@@ -123,13 +129,13 @@ func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dr
 	}
 }
 
-// Do makes a call that is not one of driver.Driver under the same limits.
-func (t *Throttle[C]) Do(call func() error) error {
-	if err := t.admit(); err != nil {
+// Do makes a call that is not one of driver.Driver under the same limits. The namespace is empty for a call for all.
+func (t *Throttle[C]) Do(namespace string, call func() error) error {
+	if err := t.admit(namespace); err != nil {
 		return err
 	}
 	err := call()
-	t.recordPause(err)
+	t.recordPause(namespace, err)
 	return err
 }
 
@@ -143,10 +149,13 @@ func (e *TimeoutError) Error() string {
 var errBusy = errors.New("the account's rate of calls is used up")
 
 // admit returns an error with the time to wait for a call that must not be made now.
-func (t *Throttle[C]) admit() error {
+func (t *Throttle[C]) admit(namespace string) error {
 	now := t.options.Now()
 	t.mu.Lock()
 	left, cause := t.pause.left(now), t.cause
+	if own, paused := t.unanswered.Get(namespace); paused && own.left(now) > left {
+		left, cause = own.left(now), own.cause
+	}
 	t.mu.Unlock()
 	if left > 0 {
 		return &driver.RateLimitedError{RetryAfter: left, Err: cause}
@@ -159,12 +168,24 @@ func (t *Throttle[C]) admit() error {
 	return nil
 }
 
-// recordPause begins a pause after an answer that limits the rate, and ends it after one that succeeded.
-func (t *Throttle[C]) recordPause(err error) {
+// namespacePause is the pause of a namespace, and why.
+type namespacePause struct {
+	backoff
+	cause error
+}
+
+// recordPause begins a pause after an answer that limits the rate, and ends it after one that succeeded. A call without an
+// answer may be slow by what it reads, so it pauses only its namespace until a call for another one has no answer either.
+func (t *Throttle[C]) recordPause(namespace string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	timeout, isTimeout := errors.AsType[*TimeoutError](err)
 	switch {
+	case isTimeout && namespace != "" && !t.unansweredElsewhere(namespace):
+		own, _ := t.unanswered.Get(namespace)
+		own.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
+		own.cause = timeout
+		t.unanswered.Set(namespace, own)
 	case isTimeout:
 		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
 		t.cause = timeout
@@ -174,7 +195,17 @@ func (t *Throttle[C]) recordPause(err error) {
 		t.pause.atLeast(t.options.Now().Add(min(driver.RetryAfter(err), hintMax)))
 	case err == nil:
 		t.pause = backoff{}
+		t.unanswered.Delete(namespace)
 	}
+}
+
+// unansweredElsewhere reports whether the cloud did not answer a call for another namespace either.
+func (t *Throttle[C]) unansweredElsewhere(namespace string) bool {
+	others := t.unanswered.Len()
+	if t.unanswered.Has(namespace) {
+		others--
+	}
+	return others > 0
 }
 
 // backoff is a pause that doubles each time it is needed again.
