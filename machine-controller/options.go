@@ -27,7 +27,7 @@ type options struct {
 }
 
 func parseOptions(args []string) (*options, error) {
-	o := &options{nodeMemory: resource.QuantityValue{Quantity: resource.MustParse("512Mi")}}
+	o := &options{nodeMemory: resource.QuantityValue{Quantity: resource.MustParse("128Mi")}}
 	var labels, annotations []string
 	shared, err := manager.Parse("machine-controller", args, func(flags *pflag.FlagSet) {
 		flags.DurationVar(&o.remoteGrace, "remote-conditions-grace-period", 5*time.Minute, "how long the last known health of a Node is kept while its cluster cannot be reached; at least 2m")

@@ -48,12 +48,15 @@ const Kept = 16 << 20
 // ErrTooLarge is the error of a list of which more than Kept would be kept.
 var ErrTooLarge = fmt.Errorf("the API server has more than %d MiB of what any such list should have", Kept>>20)
 
+// overhead is what an object without any field takes in memory, at least: an answer of 150 KiB can have 50,000 of them.
+const overhead = 1 << 10
+
 // Budget counts the bytes that are kept of a list. The zero value is ready to use.
 type Budget struct{ kept int }
 
 // Keep counts one object, and fails with [ErrTooLarge] above the limit.
 func (b *Budget) Keep(object interface{ Size() int }) error {
-	if b.kept += object.Size(); b.kept > Kept {
+	if b.kept += object.Size() + overhead; b.kept > Kept {
 		return ErrTooLarge
 	}
 	return nil

@@ -72,11 +72,18 @@ func TestAPageOfTooManyElementsIsReadInHalves(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	budget, kept := Budget{}, 0
-	for budget.Keep(sized(1<<20)) == nil {
+	for budget.Keep(sized(1<<20-overhead)) == nil {
 		kept++
 	}
 	if kept != Kept>>20 {
 		t.Errorf("%d MiB are kept", kept)
+	}
+	empty, objects := Budget{}, 0
+	for empty.Keep(sized(0)) == nil {
+		objects++
+	}
+	if objects != Kept/overhead {
+		t.Errorf("%d objects without fields are kept", objects)
 	}
 	if err := budget.Keep(sized(1)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
