@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/labels/format"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -176,6 +177,9 @@ func (sc *scaler) deleteSurplus(ctx context.Context, s *state, surplus int) (rec
 		ctrl.LoggerFrom(ctx).V(1).Info("did not delete surplus Machines", "count", surplus, "reason", refusal.Reason, "message", refusal.Message)
 		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
+	if current, err := sc.isCurrent(ctx, s.set); err != nil || !current {
+		return reconcile.Result{RequeueAfter: coalesce.Window}, err
+	}
 	if owner := metav1.GetControllerOfNoCopy(s.set); owner == nil {
 		observed, err := expectation.DeleteAnnotationsObserved(ctx, sc.live, s.machines, client.InNamespace(s.set.Namespace),
 			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(s.set.Name)})
@@ -186,6 +190,16 @@ func (sc *scaler) deleteSurplus(ctx context.Context, s *state, surplus int) (rec
 	seed := fmt.Sprintf("%s/%d", s.set.UID, s.set.Generation)
 	ordered := priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)
 	return reconcile.Result{}, sc.deleter.DeleteAll(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
+}
+
+// isCurrent reports whether the API server has the same number of replicas. The cache of a new leader may show an older
+// MachineSet and newer Machines, since each of its lists may come from another API server.
+func (sc *scaler) isCurrent(ctx context.Context, set *clusterv1.MachineSet) (bool, error) {
+	live := &clusterv1.MachineSet{}
+	if err := sc.live.Get(ctx, client.ObjectKeyFromObject(set), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return live.UID == set.UID && ptr.Equal(live.Spec.Replicas, set.Spec.Replicas), nil
 }
 
 // surplusReason is why a set has surplus Machines: its MachineDeployment rolls out another template, or it was scaled down.
