@@ -147,6 +147,7 @@ func (l *environment) boot(ctx context.Context, chosen choice) *vm.Container {
 	before = infra.DeepCopy()
 	infra.Status.Initialization.Provisioned = ptr.To(true)
 	infra.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: vm.Address}, {Type: clusterv1.MachineHostName, Address: machine.Name}}
+	infra.Status.CloudAddresses = []string{vm.Address, machine.Name}
 	l.must(l.stack.ManagementClient.Status().Patch(ctx, infra, client.MergeFrom(before)))
 	l.container = c
 	l.step("the container boots")
