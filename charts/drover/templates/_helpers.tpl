@@ -55,6 +55,9 @@ The arguments that every manager gets. Takes root and settings.
 - --leader-elect
 - --log-format={{ .root.Values.log.format }}
 - --v={{ .root.Values.log.level }}
+{{- if .root.Values.metrics.secure }}
+- --metrics-secure
+{{- end }}
 {{- with .root.Values.watchFilter }}
 - --watch-filter={{ . }}
 {{- end }}

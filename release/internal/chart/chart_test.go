@@ -466,3 +466,27 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestMetricsAreBehindAuthenticationWhereAsked: see runtime/manager TestMetricsAreForThoseWhoMayGetThem for what the flag does.
+func TestMetricsAreBehindAuthenticationWhereAsked(t *testing.T) {
+	t.Parallel()
+	for secure, objects := range map[bool]map[string]*unstructured.Unstructured{
+		false: render(t, settings("metrics.serviceMonitor.enabled", true)),
+		true: render(t, map[string]any{
+			"metrics": map[string]any{"secure": true, "serviceMonitor": map[string]any{"enabled": true}},
+		}),
+	} {
+		args, _, _ := unstructured.NestedStringSlice(map[string]any{"c": container(t, objects, "bootstrap")}, "c", "args")
+		if slices.Contains(args, "--metrics-secure") != secure {
+			t.Errorf("secure %t: arguments %v", secure, args)
+		}
+		binding := objects["ClusterRoleBinding/drover-bootstrap-metrics:some-namespace"]
+		if (binding != nil) != secure || (objects["ClusterRole/drover-metrics-reader:some-namespace"] != nil) != secure {
+			t.Errorf("secure %t: binding %v", secure, binding)
+		}
+		endpoints, _, _ := unstructured.NestedSlice(objects["ServiceMonitor/drover-bootstrap"].Object, "spec", "endpoints")
+		if scheme, _, _ := unstructured.NestedString(endpoints[0].(map[string]any), "scheme"); (scheme == "https") != secure {
+			t.Errorf("secure %t: endpoints %v", secure, endpoints)
+		}
+	}
+}
