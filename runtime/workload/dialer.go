@@ -97,7 +97,7 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 		ResponseHeaderTimeout: d.options.AnswerTimeout,
 		DisableCompression:    config.DisableCompression,
 	})
-	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(noRetry{t.pool}, MaxAnswer, d.options.MaxElements))
+	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(decodableTimes{noRetry{t.pool}}, MaxAnswer, d.options.MaxElements))
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}
