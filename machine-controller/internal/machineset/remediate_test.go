@@ -41,6 +41,9 @@ func store(t *testing.T, replicas int32, change func(*clusterv1.MachineSet), nam
 		if name[0] == 'f' {
 			healthCheckFailed(m)
 		}
+		if name == "failed-1" { // comes first, whether or not the second one is created in the same second
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.RemediateMachineAnnotation, "")
+		}
 		objects = append(objects, m)
 	}
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, objects...)
