@@ -192,10 +192,10 @@ func labelOtherInstallation(t *testing.T, ours *installation) {
 		t.Errorf("a MachineSet without the label was touched: %v, %v", unowned.Finalizers, unowned.Status.Conditions)
 	}
 	must(t, ours.stack.ManagementClient.Delete(t.Context(), unowned))
-	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "other-trap"}}))
-	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "other-stray"}}))
-	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "other-trap"))
-	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "other-stray"))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-trap"}}))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-stray"}}))
+	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-trap"))
+	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-stray"))
 }
 
 // gone names the objects of the kind with the prefix that are left.
