@@ -199,7 +199,7 @@ func awaitSweeps(ctx context.Context, t *testing.T, address string) {
 		if collected := seen[`drover_infra_orphans_collected_total{cloud="sim"}`]; collected > 0 {
 			return false, fmt.Errorf("%v orphans were collected", collected)
 		}
-		kept := seen[`drover_infra_orphan_instances{cloud="sim",class="frozen"}`] + seen[`drover_infra_orphan_instances{cloud="sim",class="foreign"}`]
+		kept := seen[`drover_infra_orphan_instances{class="frozen",cloud="sim"}`] + seen[`drover_infra_orphan_instances{class="foreign",cloud="sim"}`]
 		return kept > 0 && seen[`drover_infra_orphan_sweeps_total{cloud="sim"}`] >= sweeps, nil
 	})
 	if err != nil {
