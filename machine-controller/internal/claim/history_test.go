@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/logtest"
+	"drover.io/runtime/logtest"
 )
 
 // TestStart stores a mark at once, one each Period, and after a failure sooner.
@@ -33,7 +33,7 @@ func TestStart(t *testing.T) {
 		},
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return write() },
 	})
-	clock, log := testingclock.NewFakeClock(time.Unix(0, 0)), &logtest.Recorder{}
+	clock, log := testingclock.NewFakeClock(time.Unix(0, 0)), &logtest.TextRecorder{}
 	history := &History{Client: c, Namespace: "ns", Holder: "a", Clock: clock}
 	ctx, cancel := context.WithCancel(log.Context(t.Context()))
 	ended := make(chan error, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"drover.io/machine-controller/internal/logtest"
+	"drover.io/runtime/logtest"
 )
 
 func TestLog(t *testing.T) {
@@ -36,7 +36,7 @@ func TestLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before, after, recorder := &clusterv1.Cluster{}, &clusterv1.Cluster{}, &logtest.Recorder{}
+			before, after, recorder := &clusterv1.Cluster{}, &clusterv1.Cluster{}, &logtest.TextRecorder{}
 			test.before(before)
 			test.after(after)
 			logWritten(recorder.Context(t.Context()), before, after)

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/logtest"
 )
 
 // provider is an API server with the object of a provider, whose CRD keeps the contract.
@@ -107,7 +107,7 @@ func TestInfrastructurePhase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, log := test.provider, &logtest.Recorder{}
+			p, log := test.provider, &logtest.TextRecorder{}
 			s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c"}}}
 			s.cluster.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneEndpoint.Host = infraRef, test.endpoint
 			result, err := infrastructure{p.client(), p.reader()}.run(log.Context(t.Context()), s)
@@ -185,7 +185,7 @@ func TestControlPlanePhase(t *testing.T) {
 func TestDeletionRequiresTheUIDThatWasRead(t *testing.T) {
 	t.Parallel()
 	var preconditions []*metav1.Preconditions
-	log := &logtest.Recorder{}
+	log := &logtest.TextRecorder{}
 	c := interceptor.NewClient(nil, interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 			preconditions = append(preconditions, (&client.DeleteOptions{}).ApplyOptions(options).Preconditions)

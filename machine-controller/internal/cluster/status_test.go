@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/logtest"
 )
 
 func TestManagementClaimed(t *testing.T) {
@@ -92,7 +92,7 @@ func TestUrgent(t *testing.T) {
 // TestReconcile follows a Cluster without references from its creation to its deletion.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	namespace, log := server.Namespace(t), &logtest.Recorder{}
+	namespace, log := server.Namespace(t), &logtest.TextRecorder{}
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	cluster := testenv.Cluster(namespace)
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 6443}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/logtest"
+	"drover.io/runtime/logtest"
 )
 
 // templatesWith reads templates from an API server that answers reads of objects with an error, or an empty object.
@@ -107,7 +107,7 @@ func TestClaim(t *testing.T) {
 			if test.watch != "" {
 				template.SetLabels(map[string]string{clusterv1.WatchLabel: test.watch})
 			}
-			writes, log := 0, &logtest.Recorder{}
+			writes, log := 0, &logtest.TextRecorder{}
 			c := interceptor.NewClient(nil, interceptor.Funcs{
 				Patch: func(_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 					writes++

@@ -28,12 +28,12 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/envtest"
+	"drover.io/runtime/logtest"
 )
 
 // eventTimeout bounds waiting for real API servers; no test measures time by it.
@@ -48,7 +48,7 @@ type environment struct {
 	writes atomic.Int64
 	client client.Client
 	nodes  client.Client
-	log    logtest.Recorder
+	log    logtest.TextRecorder
 	stop   func()
 }
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"drover.io/machine-controller/internal/logtest"
+	"drover.io/runtime/logtest"
 )
 
 func TestLogWritten(t *testing.T) {
@@ -34,7 +34,7 @@ func TestLogWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before, after, recorder := &clusterv1.Machine{}, &clusterv1.Machine{}, &logtest.Recorder{}
+			before, after, recorder := &clusterv1.Machine{}, &clusterv1.Machine{}, &logtest.TextRecorder{}
 			test.before(before)
 			test.after(after)
 			logWritten(recorder.Context(t.Context()), before, after)
@@ -48,7 +48,7 @@ func TestLogWritten(t *testing.T) {
 
 func TestWithLogger(t *testing.T) {
 	t.Parallel()
-	recorder := &logtest.Recorder{}
+	recorder := &logtest.TextRecorder{}
 	s := deletingState(func(s *state) {
 		s.set = &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}}
 		s.deployment = &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d"}}

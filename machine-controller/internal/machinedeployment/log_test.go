@@ -17,16 +17,16 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/statuswriter"
+	"drover.io/runtime/logtest"
 )
 
 // logged returns what a function logs at level 0, without the namespace of the test.
 func logged(t *testing.T, namespace string, do func(ctx context.Context)) []string {
 	t.Helper()
-	recorder := &logtest.Recorder{}
+	recorder := &logtest.TextRecorder{}
 	do(recorder.Context(t.Context()))
 	var got []string
 	for _, line := range recorder.Take() {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/health"
-	"drover.io/machine-controller/internal/logtest"
+	"drover.io/runtime/logtest"
 )
 
 func TestLogOfMachines(t *testing.T) {
@@ -48,7 +48,7 @@ func TestLogOfMachines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
-			after, recorder := before.DeepCopy(), &logtest.Recorder{}
+			after, recorder := before.DeepCopy(), &logtest.TextRecorder{}
 			test.before(before)
 			test.after(after)
 			logWritten(recorder.Context(t.Context()), before, after)
@@ -82,7 +82,7 @@ func TestLogOfRemediationAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before, after, recorder := &clusterv1.MachineHealthCheck{}, &clusterv1.MachineHealthCheck{}, &logtest.Recorder{}
+			before, after, recorder := &clusterv1.MachineHealthCheck{}, &clusterv1.MachineHealthCheck{}, &logtest.TextRecorder{}
 			test.before(before)
 			test.after(after)
 			logStatusWritten(recorder.Context(t.Context()), before, after)

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/statuswriter"
+	"drover.io/runtime/logtest"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -198,7 +198,7 @@ func TestLogFreeze(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			recorder := &logtest.Recorder{}
+			recorder := &logtest.TextRecorder{}
 			LogFreeze(recorder.Logger(), test.before, test.after, 7, 3)
 			if diff := cmp.Diff(test.want, recorder.Take()); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)

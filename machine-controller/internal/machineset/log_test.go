@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/logtest"
 )
 
 // reconcileLogged reconciles the stored set and returns what was logged, without the namespace of the test.
@@ -26,7 +26,7 @@ func reconcileLogged(t *testing.T, r *Reconciler, c client.Client, set *clusterv
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
 		t.Fatal(err)
 	}
-	recorder := &logtest.Recorder{Verbosity: verbosity}
+	recorder := &logtest.TextRecorder{Verbosity: verbosity}
 	if _, err := r.Reconcile(recorder.Context(t.Context()), set.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}

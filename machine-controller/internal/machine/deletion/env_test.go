@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"drover.io/machine-controller/internal/drain"
-	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/envtest"
+	"drover.io/runtime/logtest"
 )
 
 // eventTimeout bounds waiting for a real API server; no test measures time by it.
@@ -74,7 +74,7 @@ type environment struct {
 	state     *State
 	clock     *testingclock.FakePassiveClock
 	events    *events.FakeRecorder
-	log       logtest.Recorder
+	log       logtest.TextRecorder
 }
 
 func newEnvironment(t *testing.T) *environment {

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/logtest"
+	"drover.io/runtime/logtest"
 )
 
 // objects is an API server with objects by kind and name.
@@ -107,7 +107,7 @@ func request(changes ...func(*unstructured.Unstructured)) *unstructured.Unstruct
 
 func TestEnsureCreatesARequestOwnedByTheMachine(t *testing.T) {
 	t.Parallel()
-	api, log := &objects{stored: map[string]*unstructured.Unstructured{"RebootRemediationTemplate/reboot": template()}}, &logtest.Recorder{}
+	api, log := &objects{stored: map[string]*unstructured.Unstructured{"RebootRemediationTemplate/reboot": template()}}, &logtest.TextRecorder{}
 	requests := NewRequests(api.client(), api.client(), check())
 	for _, name := range []string{"m", "n"} {
 		if err := requests.Ensure(log.Context(t.Context()), machine(name)); err != nil {
@@ -204,7 +204,7 @@ func TestDelete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api, c, m, log := &objects{writeErr: test.writeErr}, check(), machine("m"), &logtest.Recorder{}
+			api, c, m, log := &objects{writeErr: test.writeErr}, check(), machine("m"), &logtest.TextRecorder{}
 			if test.request != nil {
 				api.stored = map[string]*unstructured.Unstructured{"RebootRemediation/m": test.request}
 			}

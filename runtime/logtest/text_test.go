@@ -12,9 +12,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestRecorder(t *testing.T) {
+func TestTextRecorder(t *testing.T) {
 	t.Parallel()
-	r := &Recorder{}
+	r := &TextRecorder{}
 	log := ctrl.LoggerFrom(r.Context(t.Context())).WithValues("Cluster", klog.KRef("ns", "c")).WithName("x")
 	log.Info("created Machine", "Machine", klog.KRef("ns", "m"), "count", 2)
 	log.V(1).Info("waiting for the Node")
@@ -28,9 +28,9 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-func TestTake(t *testing.T) {
+func TestTextIsTaken(t *testing.T) {
 	t.Parallel()
-	r := &Recorder{Verbosity: 1}
+	r := &TextRecorder{Verbosity: 1}
 	log := r.Logger()
 	log.V(1).Info("waiting for the Node")
 	log.V(2).Info("read Node")
