@@ -44,7 +44,7 @@ func TestElsewhere(t *testing.T) {
 		"a workload cluster without reply": {"c", "1", ptr.To(history), errors.New("boom"), false, true},
 	} {
 		remote := fake.NewClientset(&coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName(cluster), Annotations: map[string]string{sequenceAnnotation: test.sequence}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: LeaseKey(cluster).Name, Annotations: map[string]string{SequenceAnnotation: test.sequence}},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(test.holder)},
 		})
 		if test.readErr != nil {
@@ -52,11 +52,11 @@ func TestElsewhere(t *testing.T) {
 		}
 		management := ctrlfake.NewClientBuilder()
 		if test.history != nil {
-			memory := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: memoryName}}
+			record := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: HistoryLeaseName}}
 			if *test.history != "" {
-				memory.Annotations = map[string]string{historyAnnotation: *test.history}
+				record.Annotations = map[string]string{HistoryAnnotation: *test.history}
 			}
-			management.WithObjects(memory)
+			management.WithObjects(record)
 		}
 		reader := &Reader{Management: management.Build(), Namespace: "drover-system"}
 		holder, elsewhere, err := reader.Elsewhere(t.Context(), remote.CoordinationV1(), cluster)
@@ -67,5 +67,34 @@ func TestElsewhere(t *testing.T) {
 	none := &Reader{Management: ctrlfake.NewClientBuilder().Build(), Namespace: "drover-system"}
 	if _, elsewhere, err := none.Elsewhere(t.Context(), fake.NewClientset().CoordinationV1(), cluster); elsewhere || err != nil {
 		t.Errorf("without a claim: got %t, %v", elsewhere, err)
+	}
+}
+
+func TestMarkOf(t *testing.T) {
+	t.Parallel()
+	lease := func(holder, sequence string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{SequenceAnnotation: sequence}}}
+		if holder != "" {
+			l.Spec.HolderIdentity = &holder
+		}
+		return l
+	}
+	for name, test := range map[string]struct {
+		lease    *coordinationv1.Lease
+		want     Mark
+		readable bool
+	}{
+		"reads holder and sequence":     {lease("a", "5"), Mark{"a", 5}, true},
+		"needs a sequence":              {lease("a", ""), Mark{"a", 0}, false},
+		"needs a number":                {lease("a", "five"), Mark{"a", 0}, false},
+		"needs a holder":                {lease("", "5"), Mark{"", 5}, false},
+		"reads nothing of an empty one": {&coordinationv1.Lease{}, Mark{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if mark, readable := MarkOf(test.lease); mark != test.want || readable != test.readable {
+				t.Errorf("mark %+v, readable %t", mark, readable)
+			}
+		})
 	}
 }

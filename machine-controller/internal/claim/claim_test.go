@@ -25,6 +25,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	record "drover.io/runtime/claim"
 	"drover.io/runtime/envtest"
 )
 
@@ -56,10 +57,10 @@ func (m management) copied() management {
 	m.t.Helper()
 	other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(m.t).Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: HistoryLeaseName}, lease); err != nil {
+	if err := server.Client(m.t).Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: record.HistoryLeaseName}, lease); err != nil {
 		m.t.Fatal(err)
 	}
-	lease.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: HistoryLeaseName, Annotations: lease.Annotations}
+	lease.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: record.HistoryLeaseName, Annotations: lease.Annotations}
 	if err := server.Client(m.t).Create(m.t.Context(), lease); err != nil {
 		m.t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 		"does not accept a claim without a sequence number": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
-			m.edit(func(lease *coordinationv1.Lease) { delete(lease.Annotations, SequenceAnnotation) })
+			m.edit(func(lease *coordinationv1.Lease) { delete(lease.Annotations, record.SequenceAnnotation) })
 			return m, m.process("b")
 		}, workload.ClaimForeign},
 		"does not accept a claim without a holder": {func(m management) (management, *Claimer) {
@@ -221,7 +222,7 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 func (m management) edit(change func(*coordinationv1.Lease)) {
 	m.t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(m.t).Get(m.t.Context(), LeaseKey(m.cluster), lease); err != nil {
+	if err := server.Client(m.t).Get(m.t.Context(), record.LeaseKey(m.cluster), lease); err != nil {
 		m.t.Fatal(err)
 	}
 	change(lease)
@@ -273,7 +274,7 @@ func TestAClaimNamesHolderLeaseAndWayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{LeaseKey(m.cluster).Name, `"their-host"`, policyv1.TakeOverAnnotation + "=their-host"} {
+	for _, word := range []string{record.LeaseKey(m.cluster).Name, `"their-host"`, policyv1.TakeOverAnnotation + "=their-host"} {
 		if !strings.Contains(got.Message, word) {
 			t.Errorf("%q does not contain %q", got.Message, word)
 		}
@@ -340,10 +341,10 @@ func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 		}
 	}
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: HistoryLeaseName}, lease); err != nil {
+	if err := server.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: record.HistoryLeaseName}, lease); err != nil {
 		t.Fatal(err)
 	}
-	stored, err := historyOf(lease)
+	stored, err := record.HistoryOf(lease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +352,7 @@ func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]Mark{{Holder: "a", Sequence: 3}}, append(stored[:0:0], mark)); diff != "" || len(stored) != 1 || stored[0] != mark {
+	if diff := cmp.Diff([]record.Mark{{Holder: "a", Sequence: 3}}, append(stored[:0:0], mark)); diff != "" || len(stored) != 1 || stored[0] != mark {
 		t.Errorf("stored %+v, in use %+v", stored, mark)
 	}
 	if got := ptr.Deref(lease.Spec.HolderIdentity, ""); got != "a" {
@@ -362,19 +363,19 @@ func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 func TestUnreadableHistoryIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	namespace := server.Namespace(t)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: HistoryLeaseName, Annotations: map[string]string{HistoryAnnotation: "scribble"}}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: record.HistoryLeaseName, Annotations: map[string]string{record.HistoryAnnotation: "scribble"}}}
 	if err := server.Client(t).Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
 	history := &History{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
-	if err := history.Advance(t.Context()); err == nil || !strings.Contains(err.Error(), HistoryAnnotation) {
+	if err := history.Advance(t.Context()); err == nil || !strings.Contains(err.Error(), record.HistoryAnnotation) {
 		t.Errorf("got %v, want an error that names the annotation", err)
 	}
 }
 
 func TestAHistoryHasAnEnd(t *testing.T) {
 	t.Parallel()
-	var history []Mark
+	var history []record.Mark
 	for n := range 3 * maxHolders {
 		history = advance(history, fmt.Sprint("holder-", n))
 	}

@@ -5,7 +5,6 @@ package claim
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"strconv"
 
@@ -19,16 +18,11 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/workload"
+	record "drover.io/runtime/claim"
 )
 
-const (
-	// Namespace is where the Lease is in the workload cluster.
-	Namespace = metav1.NamespaceSystem
-	// SequenceAnnotation on that Lease holds Mark.Sequence.
-	SequenceAnnotation = "drover.io/claim-sequence"
-	// ClusterAnnotation on that Lease names the Cluster object that the claim is for.
-	ClusterAnnotation = "drover.io/cluster"
-)
+// ClusterAnnotation on the Lease in the workload cluster names the Cluster object that the claim is for.
+const ClusterAnnotation = "drover.io/cluster"
 
 // Claimer claims workload clusters for this management cluster. All fields are required.
 type Claimer struct {
@@ -46,7 +40,7 @@ func (c *Claimer) Claim(ctx context.Context, remote client.Client, cluster clien
 		return workload.Claim{}, err
 	}
 	lease := &coordinationv1.Lease{}
-	err = remote.Get(ctx, LeaseKey(cluster), lease)
+	err = remote.Get(ctx, record.LeaseKey(cluster), lease)
 	switch {
 	case apierrors.IsNotFound(err):
 		c.stamp(lease, cluster, mine)
@@ -75,7 +69,7 @@ func (c *Claimer) Claim(ctx context.Context, remote client.Client, cluster clien
 // cluster: the Cluster was moved there, or deleted.
 func (c *Claimer) Release(ctx context.Context, remote client.Client, cluster client.ObjectKey) error {
 	lease := &coordinationv1.Lease{}
-	if err := remote.Get(ctx, LeaseKey(cluster), lease); err != nil {
+	if err := remote.Get(ctx, record.LeaseKey(cluster), lease); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if ptr.Deref(lease.Spec.HolderIdentity, "") != c.History.Holder {
@@ -85,8 +79,8 @@ func (c *Claimer) Release(ctx context.Context, remote client.Client, cluster cli
 }
 
 // mayTake reports whether a claim that exists may be renewed or taken over.
-func (c *Claimer) mayTake(ctx context.Context, lease *coordinationv1.Lease, cluster client.ObjectKey, mine Mark) (bool, error) {
-	found, readable := markOf(lease)
+func (c *Claimer) mayTake(ctx context.Context, lease *coordinationv1.Lease, cluster client.ObjectKey, mine record.Mark) (bool, error) {
+	found, readable := record.MarkOf(lease)
 	if readable && found.Holder == mine.Holder {
 		return found.Sequence <= mine.Sequence, nil
 	}
@@ -101,30 +95,16 @@ func (c *Claimer) mayTake(ctx context.Context, lease *coordinationv1.Lease, clus
 	return wanted != "" && wanted == ptr.Deref(lease.Spec.HolderIdentity, ""), nil
 }
 
-func (c *Claimer) stamp(lease *coordinationv1.Lease, cluster client.ObjectKey, mine Mark) {
+func (c *Claimer) stamp(lease *coordinationv1.Lease, cluster client.ObjectKey, mine record.Mark) {
 	now := metav1.NewMicroTime(c.Clock.Now())
-	key := LeaseKey(cluster)
+	key := record.LeaseKey(cluster)
 	lease.Namespace, lease.Name = key.Namespace, key.Name
 	if ptr.Deref(lease.Spec.HolderIdentity, "") != mine.Holder {
 		lease.Spec.AcquireTime = &now
 	}
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &mine.Holder, &now
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, SequenceAnnotation, strconv.FormatInt(mine.Sequence, 10))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.SequenceAnnotation, strconv.FormatInt(mine.Sequence, 10))
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, ClusterAnnotation, cluster.String())
-}
-
-// markOf reads the mark of a claim; readable is false when it was edited by hand.
-func markOf(lease *coordinationv1.Lease) (mark Mark, readable bool) {
-	sequence, err := strconv.ParseInt(lease.Annotations[SequenceAnnotation], 10, 64)
-	mark = Mark{Holder: ptr.Deref(lease.Spec.HolderIdentity, ""), Sequence: sequence}
-	return mark, err == nil && mark.Holder != ""
-}
-
-// LeaseKey returns where the claim of a Cluster is in its workload cluster. Two Cluster objects, in one or in two
-// management clusters, may stand for the same workload cluster: each has a claim of its own.
-func LeaseKey(cluster client.ObjectKey) client.ObjectKey {
-	sum := sha256.Sum256([]byte(cluster.String()))
-	return client.ObjectKey{Namespace: Namespace, Name: fmt.Sprintf("drover-%x", sum[:8])}
 }
 
 func foreign(lease *coordinationv1.Lease) workload.Claim {
@@ -137,5 +117,5 @@ func foreign(lease *coordinationv1.Lease) workload.Claim {
 func forbidden() workload.Claim {
 	return workload.Claim{Status: workload.ClaimForbidden, Message: fmt.Sprintf(
 		"the kubeconfig's user may not get, create, update and delete Leases in namespace %s of the workload cluster, by which management clusters keep out of each other's way: apply config/workload of machine-controller there as its administrator",
-		Namespace)}
+		record.Namespace)}
 }

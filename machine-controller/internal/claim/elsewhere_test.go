@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	runtimeclaim "drover.io/runtime/claim"
+	record "drover.io/runtime/claim"
 )
 
 // TestOtherManagersReadWhatIsClaimed: the bootstrap controller reads the Leases that are written here.
@@ -36,7 +36,7 @@ func TestOtherManagersReadWhatIsClaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 		set := fake.NewClientset(leases)
-		_, foreign, err := (&runtimeclaim.Reader{Management: c, Namespace: "drover-system"}).Elsewhere(t.Context(), set.CoordinationV1(), cluster)
+		_, foreign, err := (&record.Reader{Management: c, Namespace: "drover-system"}).Elsewhere(t.Context(), set.CoordinationV1(), cluster)
 		if err != nil {
 			t.Fatal(err)
 		}

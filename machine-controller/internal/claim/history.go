@@ -32,13 +32,11 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	record "drover.io/runtime/claim"
 )
 
 const (
-	// HistoryAnnotation on the Lease in the management cluster holds the recorded marks, oldest first.
-	HistoryAnnotation = "drover.io/claim-history"
-	// HistoryLeaseName is the name of that Lease.
-	HistoryLeaseName = "drover-machine-controller-claims"
 	// Period is the time between two marks.
 	Period = time.Minute
 	// maxHolders is how many holders a History keeps: one for each time that another process became the leader.
@@ -46,14 +44,6 @@ const (
 	// attemptTimeout bounds one attempt to store a mark.
 	attemptTimeout = 10 * time.Second
 )
-
-// Mark is a point in time of one management cluster. The zero Mark is none.
-type Mark struct {
-	// Holder is the process, by a name that is never used again.
-	Holder string `json:"holder"`
-	// Sequence grows with every mark of a management cluster.
-	Sequence int64 `json:"sequence"`
-}
 
 // History is the record that a management cluster keeps of its own claims, in a Lease. All exported fields are required.
 type History struct {
@@ -66,7 +56,7 @@ type History struct {
 	Clock  clock.Clock
 
 	mu      sync.RWMutex
-	history []Mark
+	history []record.Mark
 	stored  chan struct{}
 }
 
@@ -75,7 +65,7 @@ func (m *History) Start(ctx context.Context) error {
 	for {
 		pause := Period
 		if err := m.Advance(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, HistoryLeaseName))
+			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, record.HistoryLeaseName))
 			pause = attemptTimeout
 		}
 		timer := m.Clock.NewTimer(pause)
@@ -93,12 +83,12 @@ func (m *History) Advance(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: HistoryLeaseName}, lease)
+	err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: record.HistoryLeaseName}, lease)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
 		return fmt.Errorf("reading Lease: %w", err)
 	}
-	history, err := historyOf(lease)
+	history, err := record.HistoryOf(lease)
 	if err != nil {
 		return err
 	}
@@ -108,8 +98,8 @@ func (m *History) Advance(ctx context.Context) error {
 		return fmt.Errorf("encoding history: %w", err)
 	}
 	now := metav1.NewMicroTime(m.Clock.Now())
-	lease.Namespace, lease.Name = m.Namespace, HistoryLeaseName
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, HistoryAnnotation, string(encoded))
+	lease.Namespace, lease.Name = m.Namespace, record.HistoryLeaseName
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.HistoryAnnotation, string(encoded))
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &m.Holder, &now
 	if missing {
 		err = m.Client.Create(ctx, lease)
@@ -129,14 +119,14 @@ func (m *History) Advance(ctx context.Context) error {
 }
 
 // Mark returns the latest mark that is stored. It waits for the first one, and fails when ctx ends before.
-func (m *History) Mark(ctx context.Context) (Mark, error) {
+func (m *History) Mark(ctx context.Context) (record.Mark, error) {
 	m.mu.Lock()
 	first := m.first()
 	m.mu.Unlock()
 	select {
 	case <-first:
 	case <-ctx.Done():
-		return Mark{}, fmt.Errorf("waiting for the first mark in Lease %s/%s: %w", m.Namespace, HistoryLeaseName, ctx.Err())
+		return record.Mark{}, fmt.Errorf("waiting for the first mark in Lease %s/%s: %w", m.Namespace, record.HistoryLeaseName, ctx.Err())
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -152,35 +142,20 @@ func (m *History) first() chan struct{} {
 }
 
 // Contains reports whether a mark was set by this management cluster.
-func (m *History) Contains(mark Mark) bool {
+func (m *History) Contains(mark record.Mark) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return slices.ContainsFunc(m.history, func(recorded Mark) bool {
-		return recorded.Holder == mark.Holder && mark.Sequence <= recorded.Sequence
-	})
+	return record.Contains(m.history, mark)
 }
 
 // advance returns the history with the next mark of the holder at its end.
-func advance(history []Mark, holder string) []Mark {
-	next := Mark{Holder: holder, Sequence: 1}
+func advance(history []record.Mark, holder string) []record.Mark {
+	next := record.Mark{Holder: holder, Sequence: 1}
 	if last := len(history) - 1; last >= 0 {
 		next.Sequence = history[last].Sequence + 1
 		// A process that was suspended while another was the leader continues where it was.
-		history = slices.DeleteFunc(slices.Clone(history), func(recorded Mark) bool { return recorded.Holder == holder })
+		history = slices.DeleteFunc(slices.Clone(history), func(recorded record.Mark) bool { return recorded.Holder == holder })
 	}
 	history = append(history[:len(history):len(history)], next)
 	return history[max(0, len(history)-maxHolders):]
-}
-
-// historyOf decodes the history. One that cannot be read is an error: an empty one would disown every claim.
-func historyOf(lease *coordinationv1.Lease) ([]Mark, error) {
-	encoded, found := lease.Annotations[HistoryAnnotation]
-	if !found {
-		return nil, nil
-	}
-	var history []Mark
-	if err := json.Unmarshal([]byte(encoded), &history); err != nil {
-		return nil, fmt.Errorf("annotation %s of Lease %q is not readable, delete the Lease to begin anew: %w", HistoryAnnotation, lease.Name, err)
-	}
-	return history, nil
 }
