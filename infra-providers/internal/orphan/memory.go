@@ -5,30 +5,22 @@ package orphan
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/expiring"
+	"drover.io/runtime/lease"
 )
 
 const (
-	// heartbeat is the time between two renewals of a Memory.
-	heartbeat = time.Minute
-	// heartbeatTimeout bounds one renewal, and is the pause after one that failed.
-	heartbeatTimeout = 10 * time.Second
 	// memorySlack is how much longer the provider before this one may have run than its last heartbeat shows, and
 	// how far the cloud's clock may be off.
-	memorySlack = 2 * heartbeat
+	memorySlack = 2 * lease.Period
 	// createdTTL is how long a Memory keeps what this process has created.
 	createdTTL = 24 * time.Hour
 )
@@ -64,46 +56,20 @@ func (m *Memory) creations() *expiring.Map[types.UID, struct{}] {
 // Start reads when the provider before this one was last running, and renews the heartbeat until ctx is done. The
 // manager calls it while it leads.
 func (m *Memory) Start(ctx context.Context) error {
-	for {
-		pause := heartbeat
-		if err := m.Renew(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "renewing the provider's heartbeat", "Lease", klog.KRef(m.Key.Namespace, m.Key.Name))
-			pause = heartbeatTimeout
-		}
-		timer := m.Clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
-		}
-	}
+	return lease.Keep(ctx, m.Clock, m.Key, "renewing the provider's heartbeat", m.Renew)
 }
 
 // Renew writes one heartbeat. The first call reads the one of the provider before.
 func (m *Memory) Renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
-	defer cancel()
-	lease := &coordinationv1.Lease{}
-	err := m.Client.Get(ctx, m.Key, lease)
-	missing := apierrors.IsNotFound(err)
-	if err != nil && !missing {
-		return fmt.Errorf("reading Lease: %w", err)
-	}
 	var last time.Time
-	if lease.Spec.RenewTime != nil {
-		last = lease.Spec.RenewTime.Time
-	}
-	now := metav1.NewMicroTime(m.Clock.Now())
-	lease.Namespace, lease.Name = m.Key.Namespace, m.Key.Name
-	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &m.Holder, &now
-	if missing {
-		err = m.Client.Create(ctx, lease)
-	} else {
-		err = m.Client.Update(ctx, lease)
-	}
+	err := lease.Renew(ctx, m.Client, m.Clock, m.Key, m.Holder, func(stored *coordinationv1.Lease) error {
+		if stored.Spec.RenewTime != nil {
+			last = stored.Spec.RenewTime.Time
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("writing Lease: %w", err)
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

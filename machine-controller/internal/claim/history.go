@@ -23,27 +23,18 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	record "drover.io/runtime/claim"
+	"drover.io/runtime/lease"
 )
 
-const (
-	// Period is the time between two marks.
-	Period = time.Minute
-	// maxHolders is how many holders a History keeps: one for each time that another process became the leader.
-	maxHolders = 200
-	// attemptTimeout bounds one attempt to store a mark.
-	attemptTimeout = 10 * time.Second
-)
+// maxHolders is how many holders a History keeps: one for each time that another process became the leader.
+const maxHolders = 200
 
 // History is the record that a management cluster keeps of its own claims, in a Lease. All exported fields are required.
 type History struct {
@@ -60,54 +51,33 @@ type History struct {
 	stored  chan struct{}
 }
 
-// Start stores a mark at once, and another one every Period, until ctx is done. The manager calls it while it leads.
+// Start stores a mark at once, and another one every [lease.Period], until ctx is done. The manager calls it while it leads.
 func (m *History) Start(ctx context.Context) error {
-	for {
-		pause := Period
-		if err := m.Advance(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, record.HistoryLeaseName))
-			pause = attemptTimeout
-		}
-		timer := m.Clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
-		}
-	}
+	return lease.Keep(ctx, m.Clock, m.key(), "storing the sequence number of claims", m.Advance)
+}
+
+func (m *History) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: m.Namespace, Name: record.HistoryLeaseName}
 }
 
 // Advance stores the next mark. A mark is used only after it is stored, so that no claim is ahead of the history.
 func (m *History) Advance(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	lease := &coordinationv1.Lease{}
-	err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: record.HistoryLeaseName}, lease)
-	missing := apierrors.IsNotFound(err)
-	if err != nil && !missing {
-		return fmt.Errorf("reading Lease: %w", err)
-	}
-	history, err := record.HistoryOf(lease)
+	var history []record.Mark
+	err := lease.Renew(ctx, m.Client, m.Clock, m.key(), m.Holder, func(stored *coordinationv1.Lease) error {
+		before, err := record.HistoryOf(stored)
+		if err != nil {
+			return err
+		}
+		history = advance(before, m.Holder)
+		encoded, err := json.Marshal(history)
+		if err != nil {
+			return fmt.Errorf("encoding history: %w", err)
+		}
+		metav1.SetMetaDataAnnotation(&stored.ObjectMeta, record.HistoryAnnotation, string(encoded))
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	history = advance(history, m.Holder)
-	encoded, err := json.Marshal(history)
-	if err != nil {
-		return fmt.Errorf("encoding history: %w", err)
-	}
-	now := metav1.NewMicroTime(m.Clock.Now())
-	lease.Namespace, lease.Name = m.Namespace, record.HistoryLeaseName
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.HistoryAnnotation, string(encoded))
-	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &m.Holder, &now
-	if missing {
-		err = m.Client.Create(ctx, lease)
-	} else {
-		err = m.Client.Update(ctx, lease) // refused if another process has written since
-	}
-	if err != nil {
-		return fmt.Errorf("writing Lease: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

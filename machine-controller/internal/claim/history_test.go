@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	record "drover.io/runtime/claim"
+	"drover.io/runtime/lease"
 	"drover.io/runtime/logtest"
 )
 
@@ -41,7 +42,7 @@ func TestStart(t *testing.T) {
 	for _, step := range []struct {
 		err   error
 		after time.Duration
-	}{{nil, Period}, {errors.New("boom"), attemptTimeout}, {nil, Period}} {
+	}{{nil, lease.Period}, {errors.New("boom"), lease.AttemptTimeout}, {nil, lease.Period}} {
 		<-writes
 		fail <- step.err
 		for !clock.HasWaiters() {
