@@ -4,10 +4,12 @@
 package contract
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Object is a provider's object together with the contract it is to be read by.
@@ -15,6 +17,11 @@ import (
 type Object struct {
 	*unstructured.Unstructured
 	Contract Version
+}
+
+// HasOwner reports whether an object has an owner reference with the UID, as controller or not.
+func HasOwner(object metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == uid })
 }
 
 // Ready returns the Ready condition the provider reports, or nil when it reports none.

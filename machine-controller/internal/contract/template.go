@@ -81,10 +81,8 @@ func (t *Templates) Claim(ctx context.Context, c client.Client, template *Templa
 	if t.Watch.Foreign(template) {
 		return nil
 	}
-	for _, reference := range template.GetOwnerReferences() {
-		if reference.UID == cluster.UID {
-			return nil
-		}
+	if HasOwner(template, cluster.UID) {
+		return nil
 	}
 	before := template.DeepCopy()
 	template.SetOwnerReferences(append(template.GetOwnerReferences(), metav1.OwnerReference{

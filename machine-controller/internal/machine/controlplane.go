@@ -5,12 +5,8 @@ package machine
 
 import (
 	"context"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
@@ -40,11 +36,7 @@ func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, 
 	case err != nil:
 		return false, err
 	}
-	return controlPlane.GetDeletionTimestamp() != nil && hasOwner(controlPlane.Unstructured, s.cluster.UID), nil
-}
-
-func hasOwner(object *unstructured.Unstructured, uid types.UID) bool {
-	return slices.ContainsFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == uid })
+	return controlPlane.GetDeletionTimestamp() != nil && contract.HasOwner(controlPlane, s.cluster.UID), nil
 }
 
 // controlPlaneRetry is when to read the control plane again while the workload cluster does

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -152,9 +151,8 @@ func (q *Requests) checkKind(request *unstructured.Unstructured) error {
 // controller; ours, and no others, may have the Machine as their controller.
 func (q *Requests) checkRequest(m *clusterv1.Machine, request *unstructured.Unstructured) error {
 	of := q.check.Spec.Remediation.TemplateRef.GroupVersionKind().GroupKind().String()
-	owned := slices.ContainsFunc(request.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == m.UID })
 	controller := metav1.GetControllerOfNoCopy(request)
-	if !owned || (controller != nil && controller.UID != m.UID) || request.GetAnnotations()[clusterv1.TemplateClonedFromGroupKindAnnotation] != of {
+	if !contract.HasOwner(request, m.UID) || (controller != nil && controller.UID != m.UID) || request.GetAnnotations()[clusterv1.TemplateClonedFromGroupKindAnnotation] != of {
 		return fmt.Errorf("%s %q exists: %w", request.GetKind(), request.GetName(), errForeignRequest)
 	}
 	return nil
