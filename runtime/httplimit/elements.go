@@ -91,9 +91,9 @@ type jsonBody struct {
 	watch  bool
 
 	// bytes and elements are those of the answer, or of the present event of a watch.
-	bytes            int64
-	elements, depth  int
-	inString, escape bool
+	bytes    int64
+	elements int
+	scanner  Scanner
 }
 
 func (b *jsonBody) Read(p []byte) (int, error) {
@@ -114,20 +114,10 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 func (b *jsonBody) take(c byte) {
 	b.bytes++
 	switch {
-	case b.escape:
-		b.escape = false
-	case b.inString:
-		b.escape, b.inString = c == '\\', c != '"'
-	case c == '"':
-		b.inString = true
-	case c == ',':
+	case !b.scanner.Structural(c):
+	case c != '}' && c != ']':
 		b.elements++
-	case c == '{', c == '[':
-		b.elements++
-		b.depth++
-	case c == '}', c == ']':
-		if b.depth--; b.depth == 0 && b.watch {
-			b.bytes, b.elements = 0, 0
-		}
+	case b.scanner.Depth == 0 && b.watch:
+		b.bytes, b.elements = 0, 0
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"drover.io/runtime/expiring"
+	"drover.io/runtime/httplimit"
 )
 
 // What the Node watches of the workload clusters of one namespace may send together. 5,000 Nodes that all report a
@@ -126,8 +127,7 @@ type pacedBody struct {
 	ctx   context.Context //nolint:containedctx // that of the request, which ends with the watch
 	pacer *nodePacer
 
-	depth            int
-	inString, escape bool
+	scanner httplimit.Scanner
 }
 
 // Read returns what it has read when the events and bytes in it may be taken.
@@ -142,20 +142,9 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 // count returns how many events end in the data.
 func (b *pacedBody) count(data []byte) (events int) {
 	for _, c := range data {
-		switch {
-		case b.escape:
-			b.escape = false
-		case b.inString:
-			b.escape, b.inString = c == '\\', c != '"'
-		case c == '"':
-			b.inString = true
-		case c == '{', c == '[':
-			b.depth++
-		case c == '}', c == ']':
-			if b.depth--; b.depth <= 0 {
-				b.depth = 0
-				events++
-			}
+		if b.scanner.Structural(c) && (c == '}' || c == ']') && b.scanner.Depth <= 0 {
+			b.scanner.Depth = 0
+			events++
 		}
 	}
 	return events
