@@ -136,9 +136,8 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 	}
 	gone, result, err := r.deleteInstance(ctx, s)
 	if gone && err == nil {
-		if corrected, err := r.correctBeforeRelease(ctx, s); corrected || err != nil {
-			s.waiting = corrected
-			return ctrl.Result{}, err
+		if s.waiting, err = r.correctBeforeRelease(ctx, s); s.waiting {
+			return ctrl.Result{}, nil
 		}
 	}
 	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseValue(s.machine) {

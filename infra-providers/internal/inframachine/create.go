@@ -35,9 +35,10 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 			return ctrl.Result{RequeueAfter: time.Second}, err
 		}
 	}
-	if corrected, err := r.correctIdentity(ctx, s, cloud); corrected || err != nil {
-		s.waiting = corrected
-		return ctrl.Result{}, err
+	if s.waiting, err = r.correctIdentity(ctx, s, cloud); err != nil {
+		return r.failed(ctx, s, err)
+	} else if s.waiting {
+		return ctrl.Result{}, nil
 	}
 	r.outcomeKnown.Delete(s.machine.GetUID())
 	if r.Creating != nil {

@@ -5,9 +5,12 @@ package inframachine_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -75,4 +78,32 @@ func TestAnotherIdentityAfterALostAnswer(t *testing.T) {
 			r.wantInCloud(1)
 		})
 	}
+}
+
+// TestAFailureToCorrectTheIdentityIsInACondition: the cloud refuses the read under the UID of the object.
+func TestAFailureToCorrectTheIdentityIsInACondition(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	m, _ := r.machine("worker")
+	r.settle(m)
+	r.setAnotherIdentity(m)
+	r.delete(m)
+	refused := errors.New("the cloud refuses")
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation == "get" && call.Identity.UID == m.UID {
+			return fake.Fault{Err: refused}
+		}
+		return fake.Fault{}
+	}
+	for range 5 {
+		_, _ = r.reconcile(m)
+	}
+	ready := meta.FindStatusCondition(m.Status.Conditions, clusterv1.ReadyCondition)
+	if ready == nil || !strings.Contains(ready.Message, refused.Error()) || len(m.Finalizers) == 0 {
+		t.Errorf("Ready is %+v, finalizers %v", ready, m.Finalizers)
+	}
+	r.faults = nil
+	r.settle(m)
+	r.wantGone(m)
+	r.wantInCloud(0)
 }

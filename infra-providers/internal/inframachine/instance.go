@@ -46,9 +46,13 @@ func (r *Reconciler[M, C]) ensureInstance(ctx context.Context, s *state[M, C]) (
 func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], cloud account.Account[C]) (_ ctrl.Result, err error) {
 	s.observed, err = cloud.Get(ctx, s.identity())
 	if driver.IsNotFound(err) || driver.IsNotOwned(err) {
-		if corrected, correctErr := r.correctIdentity(ctx, s, cloud); corrected || correctErr != nil {
-			s.waiting = corrected
-			return ctrl.Result{}, correctErr
+		corrected, correctErr := r.correctIdentity(ctx, s, cloud)
+		switch {
+		case correctErr != nil:
+			return r.failed(ctx, s, correctErr)
+		case corrected:
+			s.waiting = true
+			return ctrl.Result{}, nil
 		}
 	}
 	switch {
