@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"drover.io/bootstrap/internal/bootstrapconfig"
+	"drover.io/bootstrap/internal/checksum"
 	"drover.io/bootstrap/internal/csrapproval"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
@@ -41,15 +42,16 @@ func run(ctx context.Context, args []string) error {
 	claims := &claim.Reader{Management: mgr.GetAPIReader(), Namespace: o.OwnNamespace()}
 	recorder := mgr.GetEventRecorder(name)
 	reconciler := &bootstrapconfig.Reconciler{
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Connections: connections,
-		Claims:      claims,
-		Events:      recorder,
-		Clock:       clock.RealClock{},
-		NewToken:    token.New,
-		Watch:       predicates.WatchFilter(o.WatchFilter),
-		Workers:     o.WorkerCount,
+		Client:       mgr.GetClient(),
+		Live:         mgr.GetAPIReader(),
+		Connections:  connections,
+		Claims:       claims,
+		Events:       recorder,
+		Clock:        clock.RealClock{},
+		NewToken:     token.New,
+		ReadChecksum: checksum.Read,
+		Watch:        predicates.WatchFilter(o.WatchFilter),
+		Workers:      o.WorkerCount,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return fmt.Errorf("registering controller: %w", err)

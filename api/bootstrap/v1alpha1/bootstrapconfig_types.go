@@ -63,6 +63,11 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:Enum=cloud-config;ignition
 	Format Format `json:"format,omitempty"`
 
+	// profileRef names a NodeProfile of the same namespace: where binaries for the version of the Machine come from, and
+	// defaults for the fields below. Default: none.
+	// +optional
+	ProfileRef NodeProfileReference `json:"profileRef,omitempty,omitzero"`
+
 	// join describes how the machine reaches and trusts the API server of its cluster.
 	// +optional
 	Join Join `json:"join,omitempty,omitzero"`
@@ -75,7 +80,8 @@ type BootstrapConfigSpec struct {
 	// +optional
 	Containerd Containerd `json:"containerd,omitempty,omitzero"`
 
-	// binaries are downloaded and verified before the kubelet starts. Default: none, the image has them all.
+	// binaries are downloaded and verified before the kubelet starts. Default: those that the NodeProfile has for the version
+	// of the Machine; without a profile none, the image has them all.
 	// +optional
 	Binaries Binaries `json:"binaries,omitempty,omitzero"`
 
@@ -217,6 +223,10 @@ type BootstrapConfigStatus struct {
 	// +optional
 	Initialization BootstrapConfigInitialization `json:"initialization,omitempty,omitzero"`
 
+	// profile is what of the NodeProfile is in the bootstrap data.
+	// +optional
+	Profile BootstrapConfigProfile `json:"profile,omitempty,omitzero"`
+
 	// dataSecretName is the name of the Secret that holds the bootstrap data.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -227,6 +237,29 @@ type BootstrapConfigStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// BootstrapConfigProfile is what of a NodeProfile is in the bootstrap data.
+type BootstrapConfigProfile struct {
+	// name is the name of the NodeProfile.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// generation is that of the NodeProfile.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Generation int64 `json:"generation,omitempty"`
+
+	// fields are those of the spec that have a value of the NodeProfile, or a part of it, such as spec.proxy or
+	// spec.binaries.kubelet.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	Fields []string `json:"fields,omitempty"`
 }
 
 // BootstrapConfigInitialization is the part of the contract that orders provisioning.

@@ -36,6 +36,13 @@ const (
 	// InvalidSpecReason means that a field cannot be made into bootstrap data; the message names it.
 	InvalidSpecReason = "InvalidSpec"
 
+	// WaitingForProfileReason means that the NodeProfile does not exist.
+	WaitingForProfileReason = "WaitingForProfile"
+
+	// ReleaseUnavailableReason means that the NodeProfile has no binaries for the version of the Machine, or that their
+	// checksums cannot be read.
+	ReleaseUnavailableReason = "ReleaseUnavailable"
+
 	// NotMadeByKubeadmReason means that the workload cluster lacks what kubeadm join reads from it.
 	NotMadeByKubeadmReason = "NotMadeByKubeadm"
 

@@ -23,6 +23,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&BootstrapConfig{}, &BootstrapConfigList{},
 		&BootstrapConfigTemplate{}, &BootstrapConfigTemplateList{},
+		&NodeProfile{}, &NodeProfileList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

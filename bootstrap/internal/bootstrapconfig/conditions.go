@@ -81,6 +81,18 @@ func invalidSpec(err *node.InvalidError) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: err.Error()}
 }
 
+func waitForProfile(name string) error {
+	return &waiting{reason: bootstrapv1.WaitingForProfileReason, message: fmt.Sprintf("waiting for NodeProfile %q to exist in this namespace", name)}
+}
+
+func waitForProfileLabel(name string, watch predicates.WatchFilter) error {
+	return &waiting{wrong: true, reason: bootstrapv1.WaitingForProfileReason, message: fmt.Sprintf("NodeProfile %q does not have the label %s: %q, so it belongs to another manager: label the NodeProfile, too", name, clusterv1.WatchLabel, string(watch)), after: poll}
+}
+
+func releaseUnavailable(name string, err error, after time.Duration) error {
+	return &waiting{wrong: true, reason: bootstrapv1.ReleaseUnavailableReason, message: requesterror.Truncate(fmt.Sprintf("NodeProfile %q: %v", name, err)), after: after}
+}
+
 func notMadeByKubeadm(configMap string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.NotMadeByKubeadmReason, message: fmt.Sprintf("spec.join.method: kubeadm join needs the ConfigMap %q in the namespace kube-system of the workload cluster, which clusters made by kubeadm have: use KubeletTLSBootstrap", configMap), after: poll}
 }

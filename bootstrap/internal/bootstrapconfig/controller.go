@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -42,6 +43,7 @@ import (
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/claim"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
 )
@@ -62,6 +64,9 @@ type Reconciler struct {
 	// NewToken makes a random bootstrap token.
 	NewToken func() (token.Token, error)
 
+	// ReadChecksum reads the checksum of a file from the file at checksumURL, and trusts additional authorities in PEM.
+	ReadChecksum func(ctx context.Context, checksumURL, fileURL, authorities string) (string, error)
+
 	// Watch selects the objects of this manager.
 	Watch predicates.WatchFilter
 
@@ -69,6 +74,9 @@ type Reconciler struct {
 	Workers int
 
 	share *fairshare.Gate
+
+	reads       singleflight.Group
+	failedReads expiring.Map[string, error]
 }
 
 // busyRetry is the least time after which a BootstrapConfig is reconciled again whose namespace has its share of the
@@ -85,11 +93,14 @@ const busyRetry = 5 * time.Second
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	r.share = fairshare.NewGate(r.Workers)
+	r.failedReads.Clock, r.failedReads.TTL = r.Clock, failedReadMemory
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&bootstrapv1.BootstrapConfig{}, builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownersChanged()))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(configOfMachine), builder.WithPredicates(machineChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.configsOfCluster), builder.WithPredicates(clusterChanged())).
+		Watches(&bootstrapv1.NodeProfile{}, handler.EnqueueRequestsFromMapFunc(r.configsOfProfile),
+			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(r.Watch, r)))
 }

@@ -92,6 +92,9 @@ func (d *data) write(ctx context.Context, s *state, before *corev1.Secret) error
 		return err
 	}
 	r := d.reconciler
+	if err := r.applyProfile(ctx, s); err != nil {
+		return err
+	}
 	secrets, err := d.references(ctx, s)
 	if err != nil {
 		return err
@@ -148,7 +151,7 @@ func ready(s *state) error {
 // references reads the Secrets that the spec refers to, each once.
 func (d *data) references(ctx context.Context, s *state) (map[bootstrapv1.SecretKeyReference][]byte, error) {
 	values := map[bootstrapv1.SecretKeyReference][]byte{}
-	all, size := referencesOf(&s.config.Spec), 0
+	all, size := referencesOf(s.spec), 0
 	for _, first := range all {
 		if _, read := values[first.ref]; read {
 			continue
@@ -197,7 +200,7 @@ func referencesOf(spec *bootstrapv1.BootstrapConfigSpec) []reference {
 func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, server workload.Server) (*corev1.Secret, error) {
 	endpoint := s.cluster.Spec.ControlPlaneEndpoint
 	in := node.Input{
-		Spec:          &s.config.Spec,
+		Spec:          s.spec,
 		Secrets:       secrets,
 		MachineName:   s.machine.Name,
 		Version:       s.machine.Spec.Version,

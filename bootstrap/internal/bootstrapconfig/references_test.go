@@ -43,7 +43,7 @@ func TestReferencedSecretsAreReadOnce(t *testing.T) {
 		},
 	}).Build()
 	d := &data{reconciler: &Reconciler{Live: live}}
-	_, err := d.references(t.Context(), &state{config: config})
+	_, err := d.references(t.Context(), &state{config: config, spec: &config.Spec})
 	if unmet, is := errors.AsType[*waiting](err); !is || !unmet.wrong || !strings.Contains(unmet.message, "spec.files[10].contentFrom") {
 		t.Errorf("err = %v", err)
 	}
@@ -51,7 +51,7 @@ func TestReferencedSecretsAreReadOnce(t *testing.T) {
 		t.Errorf("%d Secrets were read", reads)
 	}
 	reads, config.Spec.Files = 0, config.Spec.Files[:3]
-	values, err := d.references(t.Context(), &state{config: config})
+	values, err := d.references(t.Context(), &state{config: config, spec: &config.Spec})
 	if err != nil || len(values) != 2 || string(values[config.Spec.Files[0].ContentFrom]) != "s0" {
 		t.Errorf("got %d values, %v", len(values), err)
 	}

@@ -36,13 +36,16 @@ type state struct {
 	machine *clusterv1.Machine // nil: no Machine owns it, or it is gone
 	cluster *clusterv1.Cluster // nil: it names none, or that is gone
 
+	// spec is that of config, once a phase has applied it with the defaults and binaries of its NodeProfile.
+	spec *bootstrapv1.BootstrapConfigSpec
+
 	// found is the token in the data Secret, once a phase has seen or made that.
 	found token.Token
 }
 
 // observe reads the Machine and the Cluster of a BootstrapConfig.
 func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.BootstrapConfig) (*state, error) {
-	s := &state{config: config}
+	s := &state{config: config, spec: &config.Spec}
 	if owner := machineOwner(config); owner != nil {
 		machine := &clusterv1.Machine{}
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: config.Namespace, Name: owner.Name}, machine)

@@ -22,6 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/checksum"
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/claim"
@@ -90,14 +91,15 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 		return err
 	}
 	reconciler := &Reconciler{
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
-		Claims:      &claim.Reader{Management: mgr.GetAPIReader(), Namespace: "drover-system"},
-		Events:      mgr.GetEventRecorder("drover-bootstrap"),
-		Clock:       clock.RealClock{},
-		NewToken:    made.next,
-		Workers:     4,
+		Client:       mgr.GetClient(),
+		Live:         mgr.GetAPIReader(),
+		Connections:  workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
+		Claims:       &claim.Reader{Management: mgr.GetAPIReader(), Namespace: "drover-system"},
+		Events:       mgr.GetEventRecorder("drover-bootstrap"),
+		Clock:        clock.RealClock{},
+		NewToken:     made.next,
+		ReadChecksum: checksum.Read,
+		Workers:      4,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return err

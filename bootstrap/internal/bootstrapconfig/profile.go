@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/profile"
+)
+
+// failedReadMemory is how long checksums that could not be read are not read again: hundreds of Machines of one
+// MachineDeployment request a server once.
+const failedReadMemory = 15 * time.Second
+
+// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=nodeprofiles,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=nodeprofiles/status,verbs=patch
+
+// applyProfile puts the NodeProfile of the BootstrapConfig under its spec: the defaults, and the binaries for the version
+// of the Machine.
+func (r *Reconciler) applyProfile(ctx context.Context, s *state) error {
+	name := s.config.Spec.ProfileRef.Name
+	if name == "" {
+		return nil
+	}
+	p := &bootstrapv1.NodeProfile{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.config.Namespace, Name: name}, p)
+	if apierrors.IsNotFound(err) {
+		return waitForProfile(name)
+	}
+	if err != nil {
+		return fmt.Errorf("reading NodeProfile: %w", err)
+	}
+	if !r.Watch.Matches(p) {
+		return waitForProfileLabel(name, r.Watch)
+	}
+	merged, fields := profile.Merge(&s.config.Spec, &p.Spec.Defaults)
+	release, err := profile.Plan(merged, &p.Spec.Releases, s.machine.Spec.Version)
+	if err != nil {
+		return releaseUnavailable(name, err, 0)
+	}
+	known, err := r.checksums(ctx, p, release.Binaries)
+	if err != nil {
+		return err
+	}
+	fields = append(fields, release.Set(merged, func(b profile.Binary) string { return known[keyOf(b)] })...)
+	slices.Sort(fields)
+	s.spec = merged
+	s.config.Status.Profile = bootstrapv1.BootstrapConfigProfile{Name: name, Generation: p.Generation, Fields: slices.Compact(fields)}
+	return nil
+}
+
+// binaryKey is what has one checksum.
+type binaryKey struct {
+	component             bootstrapv1.Component
+	version, architecture string
+}
+
+func keyOf(b profile.Binary) binaryKey { return binaryKey{b.Component, b.Version, b.Architecture} }
+
+// knownChecksums are those that the profile has: given in its spec, or read before.
+func knownChecksums(p *bootstrapv1.NodeProfile) map[binaryKey]string {
+	known := map[binaryKey]string{}
+	for _, d := range slices.Concat(p.Status.Releases, p.Spec.Releases.Digests) { // those of the spec replace
+		known[binaryKey{d.Component, d.Version, d.Architecture}] = d.SHA256
+	}
+	return known
+}
+
+func missing(binaries []profile.Binary, known map[binaryKey]string) []profile.Binary {
+	return slices.DeleteFunc(slices.Clone(binaries), func(b profile.Binary) bool { return known[keyOf(b)] != "" })
+}
+
+// checksums returns the checksum of each binary. Those that the profile does not have yet are read from the checksum files
+// of the release, and stored in its status before they are used.
+func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, binaries []profile.Binary) (map[binaryKey]string, error) {
+	known := knownChecksums(p)
+	unknown := missing(binaries, known)
+	if len(unknown) == 0 {
+		return known, nil
+	}
+	attempt := fmt.Sprint(p.UID, p.Generation, unknown)
+	if err, failed := r.failedReads.Get(attempt); failed {
+		return nil, err
+	}
+	found, err, _ := r.reads.Do(attempt, func() (any, error) { return r.readChecksums(ctx, client.ObjectKeyFromObject(p), binaries) })
+	if _, failed := errors.AsType[*waiting](err); failed {
+		r.failedReads.Set(attempt, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.(map[binaryKey]string), nil
+}
+
+// readChecksums reads the checksums that the profile lacks, and stores what it has found, also where another one cannot be
+// read. The profile is read from the API server: another BootstrapConfig may just have stored the same ones.
+func (r *Reconciler) readChecksums(ctx context.Context, key client.ObjectKey, binaries []profile.Binary) (map[binaryKey]string, error) {
+	p := &bootstrapv1.NodeProfile{}
+	if err := r.Live.Get(ctx, key, p); err != nil {
+		return nil, fmt.Errorf("reading NodeProfile: %w", err)
+	}
+	known := knownChecksums(p)
+	unknown := missing(binaries, known)
+	if len(p.Status.Releases)+len(unknown) > bootstrapv1.MaxReleases {
+		return nil, releaseUnavailable(p.Name, fmt.Errorf(
+			"status.releases: has no place for %d more checksums: remove those of old versions with kubectl edit --subresource=status", len(unknown)), poll)
+	}
+	sums, problems := make([]string, len(unknown)), make([]error, len(unknown))
+	var reading sync.WaitGroup
+	for i, b := range unknown {
+		reading.Go(func() { sums[i], problems[i] = r.readChecksum(ctx, p, b) })
+	}
+	reading.Wait()
+	before := p.DeepCopy()
+	for i, b := range unknown {
+		if problems[i] == nil {
+			known[keyOf(b)] = sums[i]
+			p.Status.Releases = append(p.Status.Releases, bootstrapv1.ReleaseDigest{
+				Component: b.Component, Version: b.Version, Architecture: b.Architecture, SHA256: sums[i],
+			})
+		}
+	}
+	if len(p.Status.Releases) > len(before.Status.Releases) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.Client.Status().Patch(ctx, p, patch); err != nil {
+			return nil, fmt.Errorf("storing checksums in NodeProfile: %w", err)
+		}
+		ctrl.LoggerFrom(ctx).Info("pinned checksums of binaries", "NodeProfile", klog.KObj(p), "count", len(p.Status.Releases)-len(before.Status.Releases))
+	}
+	if at := slices.IndexFunc(problems, func(err error) bool { return err != nil }); at >= 0 {
+		return nil, releaseUnavailable(p.Name, problems[at], poll)
+	}
+	return known, nil
+}
+
+func (r *Reconciler) readChecksum(ctx context.Context, p *bootstrapv1.NodeProfile, b profile.Binary) (string, error) {
+	if b.ChecksumURL == "" {
+		return "", fmt.Errorf("spec.releases.digests: has no checksum of %s %s for %s, and that of a mirror without https is not trusted: add it", b.Component, b.Version, b.Architecture)
+	}
+	sum, err := r.ReadChecksum(ctx, b.ChecksumURL, b.URL, p.Spec.Defaults.TrustedCAs)
+	if err != nil {
+		return "", fmt.Errorf("the checksum of %s %s for %s cannot be read from %s: %w: correct spec.releases, or add the checksum to spec.releases.digests",
+			b.Component, b.Version, b.Architecture, redacted(b.ChecksumURL), err)
+	}
+	return sum, nil
+}
+
+func redacted(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return "its URL"
+	}
+	return parsed.Redacted()
+}
+
+// configsOfProfile are the BootstrapConfigs that wait for a NodeProfile, or whose data may still be replaced.
+func (r *Reconciler) configsOfProfile(ctx context.Context, p client.Object) []reconcile.Request {
+	list := &bootstrapv1.BootstrapConfigList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(p.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing BootstrapConfigs of a NodeProfile")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		config := &list.Items[i]
+		if published := config.Status.Initialization.DataSecretCreated; config.Spec.ProfileRef.Name == p.GetName() && (published == nil || !*published) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(config)})
+		}
+	}
+	return requests
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package checksum
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+var (
+	first  = strings.Repeat("0a", 32)
+	second = strings.Repeat("1b", 32)
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ content, want, problem string }{
+		"a checksum alone":                   {first, first, ""},
+		"a checksum with a line end":         {first + "\r\n", first, ""},
+		"upper case":                         {strings.ToUpper(first), first, ""},
+		"the line of sha256sum":              {first + "  kubelet\n", first, ""},
+		"a binary file for sha256sum":        {first + " *kubelet\n", first, ""},
+		"a path":                             {first + "  ./out/kubelet\n", first, ""},
+		"lines of others":                    {second + "  kubeadm\n" + first + "  kubelet\n" + second + "  kubelet.exe\n", first, ""},
+		"a signature around it":              {"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n" + first + "  kubelet\n", first, ""},
+		"the same line twice":                {first + "  kubelet\n" + first + "  kubelet\n", first, ""},
+		"two checksums for the file":         {first + "  kubelet\n" + second + "  kubelet\n", "", "two checksums"},
+		"only other files":                   {second + "  kubeadm\n", "", "no SHA-256 checksum for kubelet"},
+		"a name that begins alike":           {second + "  kubelet-old\n", "", "no SHA-256 checksum"},
+		"nothing":                            {"", "", "no SHA-256 checksum"},
+		"a page":                             {"<html>not found</html>", "", "no SHA-256 checksum"},
+		"a checksum of another length":       {first + "00  kubelet\n", "", "no SHA-256 checksum"},
+		"a checksum of another length alone": {first[:40], "", "no SHA-256 checksum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parse([]byte(test.content), "kubelet")
+			if got != test.want || (err == nil) != (test.problem == "") || err != nil && !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// serve answers with the handler, and returns the URL and the authority of the server.
+func serve(t *testing.T, handler http.HandlerFunc) (url, authority string) {
+	t.Helper()
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	target, authority := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/sums", http.StatusFound)
+		case "/plain":
+			http.Redirect(w, r, "http://"+r.Host+"/sums", http.StatusFound)
+		case "/metadata":
+			http.Redirect(w, r, "https://169.254.169.254/sums", http.StatusFound)
+		case "/circle":
+			http.Redirect(w, r, "/circle", http.StatusFound)
+		case "/large":
+			fmt.Fprint(w, strings.Repeat(" ", maxSize+1)+first)
+		case "/secret":
+			http.Error(w, "internal: secret", http.StatusForbidden)
+		case "/sums":
+			fmt.Fprintf(w, "%s  kubeadm\n%s  kubelet\n", second, first)
+		}
+	})
+	for path, problem := range map[string]string{
+		"/sums": "", "/moved": "", "/plain": "not https", "/metadata": "not connected to", "/circle": "too often",
+		"/large": "more than 262144 bytes", "/secret": "answers 403",
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			got, err := Read(t.Context(), target+path, "https://example.test/v1/kubelet?x=1", authority)
+			if problem == "" {
+				if got != first || err != nil {
+					t.Errorf("got %q, %v", got, err)
+				}
+				return
+			}
+			if got != "" || err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), "secret\n") {
+				t.Errorf("got %q, %v, want %q", got, err, problem)
+			}
+		})
+	}
+}
+
+func TestReadTrustsOnlyItsAuthorities(t *testing.T) {
+	t.Parallel()
+	target, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, first) })
+	if got, err := Read(t.Context(), target, "https://example.test/kubelet", ""); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("from a server with an unknown certificate: got %q, %v", got, err)
+	}
+	if got, err := Read(t.Context(), strings.Replace(target, "https:", "http:", 1), "https://example.test/kubelet", ""); err == nil || !strings.Contains(err.Error(), "not https") {
+		t.Errorf("without TLS: got %q, %v", got, err)
+	}
+}
