@@ -113,7 +113,7 @@ func TestEachProviderBringsItsOwnKinds(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	if diff := cmp.Diff([]string{"bootstrapconfigs", "bootstrapconfigtemplates"}, kinds("bootstrap-drover", "bootstrap-components.yaml")); diff != "" {
+	if diff := cmp.Diff([]string{"bootstrapconfigs", "bootstrapconfigtemplates", "nodeprofiles"}, kinds("bootstrap-drover", "bootstrap-components.yaml")); diff != "" {
 		t.Error(diff)
 	}
 	want := []string{"hetznermachines", "hetznermachinetemplates", "restartremediations", "restartremediationtemplates"}
