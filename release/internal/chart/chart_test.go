@@ -248,6 +248,34 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 	}
 }
 
+// TestSettingsOfAllManagersStayTheSameForEach: a template must not write what is only of one manager into the settings of all.
+func TestSettingsOfAllManagersStayTheSameForEach(t *testing.T) {
+	t.Parallel()
+	objects := render(t, map[string]any{
+		"infrastructure": map[string]any{"aws": nil, "qemu": nil, "vsphere": nil},
+		"nodeSelector":   map[string]any{"kubernetes.io/os": "linux"},
+		"networkPolicy":  map[string]any{"enabled": true},
+		"metrics":        map[string]any{"serviceMonitor": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}}},
+	})
+	for name, object := range objects {
+		switch object.GetKind() {
+		case "Deployment":
+			want := map[string]string{"kubernetes.io/os": "linux"}
+			if name == "Deployment/drover-infra-qemu" {
+				want["drover.io/qemu-host"] = "true"
+			}
+			got, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "spec", "nodeSelector")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the nodeSelector of %s (-want +got):\n%s", name, diff)
+			}
+		case "NetworkPolicy":
+			if value, found := object.GetLabels()["release"]; found {
+				t.Errorf("%s has the label release: %s of the ServiceMonitors", name, value)
+			}
+		}
+	}
+}
+
 func TestAClaimKeepsTheStateOfTheSimulator(t *testing.T) {
 	t.Parallel()
 	objects := render(t, map[string]any{"infrastructure": map[string]any{"sim": map[string]any{"stateClaim": "hosts"}}})
