@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/kube"
+	releasev1 "helm.sh/helm/v4/pkg/release/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -152,4 +155,27 @@ func updateSubresource(t *testing.T, c client.Client, subresource string) error 
 	}
 	namespace.Labels["infrastructure.drover.io/own-credentials"] = "allowed"
 	return c.SubResource(subresource).Update(t.Context(), namespace)
+}
+
+// TestNamespacesWithTheLabelAreNamedByHelm: the policy cannot refuse a label that was set before it was there.
+func TestNamespacesWithTheLabelAreNamedByHelm(t *testing.T) {
+	t.Parallel()
+	plane, c := start(t)
+	for name, value := range map[string]string{"early": "allowed", "other": "no"} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"infrastructure.drover.io/own-credentials": value}}}
+		if err := c.Create(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := action.NewInstall(helm(t, plane))
+	step.ReleaseName, step.Namespace, step.CreateNamespace = releaseName, releaseNamespace, true
+	step.WaitStrategy, step.Timeout = kube.HookOnlyStrategy, patience
+	installed, err := step.Run(load(t, version), simulated())
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := installed.(*releasev1.Release).Info.Notes
+	if !strings.Contains(notes, "infrastructure.drover.io/own-credentials: early.") {
+		t.Errorf("the notes do not name the namespace that has the label, and no other:\n%s", notes)
+	}
 }
