@@ -248,6 +248,43 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 	}
 }
 
+// TestAnUpgradeThatReusesValuesRunsTheNewImages: helm upgrade --reuse-values renders the new chart with all values of the
+// release before, defaults included.
+func TestAnUpgradeThatReusesValuesRunsTheNewImages(t *testing.T) {
+	t.Parallel()
+	programs, err := program.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chartOf := func(version, digit string) *Chart {
+		digests := map[string]string{}
+		for _, p := range programs {
+			digests[p.Name] = "sha256:" + strings.Repeat(digit, 64)
+		}
+		c, err := Assemble(root, programs, Release{Version: version, Registry: "registry.example/drover", Digests: digests})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before, err := loader.LoadFiles(chartOf("v1.2.3", "a").buffered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := chartOf("v1.2.4", "b").Render("some-namespace", before.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*unstructured.Unstructured{}
+	for _, object := range objects {
+		byName[object.GetKind()+"/"+object.GetName()] = object
+	}
+	want := "registry.example/drover/drover-machine-controller:v1.2.4@sha256:" + strings.Repeat("b", 64)
+	if got := container(t, byName, "machine-controller")["image"]; got != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
 // TestSettingsOfAllManagersStayTheSameForEach: a template must not write what is only of one manager into the settings of all.
 func TestSettingsOfAllManagersStayTheSameForEach(t *testing.T) {
 	t.Parallel()
