@@ -9,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v4/pkg/action"
-	"helm.sh/helm/v4/pkg/kube"
-	releasev1 "helm.sh/helm/v4/pkg/release/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -167,14 +164,14 @@ func TestNamespacesWithTheLabelAreNamedByHelm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	step := action.NewInstall(helm(t, plane))
-	step.ReleaseName, step.Namespace, step.CreateNamespace = releaseName, releaseNamespace, true
-	step.WaitStrategy, step.Timeout = kube.HookOnlyStrategy, patience
-	installed, err := step.Run(load(t, version), simulated())
+	h := helmIn(t, plane, releaseNamespace)
+	if err := h.Install(t.Context(), releaseName, load(t, version), simulated(), false); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := h.Notes(releaseName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes := installed.(*releasev1.Release).Info.Notes
 	if !strings.Contains(notes, "infrastructure.drover.io/own-credentials: early.") {
 		t.Errorf("the notes do not name the namespace that has the label, and no other:\n%s", notes)
 	}
