@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/node"
 )
 
 // Merge returns the spec of a BootstrapConfig with the defaults of a profile under it, and the fields that have a value of
@@ -62,13 +63,20 @@ func (m *merger) kubelet(own, under *bootstrapv1.Kubelet) {
 }
 
 // configuration merges the own fragment of a KubeletConfiguration over that of the profile. A fragment that is not an
-// object stays alone: it is refused where it is used.
+// object, or is too large, stays alone: it is refused where it is used.
 func (m *merger) configuration(own **runtime.RawExtension, under *runtime.RawExtension) {
 	if under == nil || len(under.Raw) == 0 {
 		return
 	}
 	m.fields = append(m.fields, "spec.kubelet.configuration")
 	if *own == nil || len((*own).Raw) == 0 {
+		*own = under
+		return
+	}
+	if len((*own).Raw) > node.MaxKubeletConfiguration {
+		return
+	}
+	if len(under.Raw) > node.MaxKubeletConfiguration {
 		*own = under
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/node"
 	"drover.io/bootstrap/profile"
 )
 
@@ -120,5 +121,20 @@ func TestWhatTheConfigHasIsKept(t *testing.T) {
 	}
 	if !slices.IsSorted(fields) || len(slices.Compact(slices.Clone(fields))) != len(fields) {
 		t.Errorf("fields = %v", fields)
+	}
+}
+
+func TestLargeConfigurationsAreNotMerged(t *testing.T) {
+	t.Parallel()
+	large := fragment(`{"a":"` + strings.Repeat("a", node.MaxKubeletConfiguration) + `"}`)
+	for name, test := range map[string]struct{ own, under, want *runtime.RawExtension }{
+		"of the config":  {large, fragment(`{"maxPods":1}`), large},
+		"of the profile": {fragment(`{"maxPods":1}`), large, large},
+	} {
+		spec := &bootstrapv1.BootstrapConfigSpec{Kubelet: bootstrapv1.Kubelet{Configuration: test.own}}
+		merged, _ := profile.Merge(spec, &bootstrapv1.NodeDefaults{Kubelet: bootstrapv1.Kubelet{Configuration: test.under}})
+		if got := merged.Kubelet.Configuration; string(got.Raw) != string(test.want.Raw) {
+			t.Errorf("%s: got %d bytes: it is not refused by its size", name, len(got.Raw))
+		}
 	}
 }

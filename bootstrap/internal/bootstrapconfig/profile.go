@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -126,26 +127,39 @@ func (r *Reconciler) readChecksums(ctx context.Context, key client.ObjectKey, bi
 		reading.Go(func() { sums[i], problems[i] = r.readChecksum(ctx, p, b) })
 	}
 	reading.Wait()
-	before := p.DeepCopy()
+	stored := slices.Clone(p.Status.Releases)
 	for i, b := range unknown {
 		if problems[i] == nil {
 			known[keyOf(b)] = sums[i]
-			p.Status.Releases = append(p.Status.Releases, bootstrapv1.ReleaseDigest{
+			stored = append(stored, bootstrapv1.ReleaseDigest{
 				Component: b.Component, Version: b.Version, Architecture: b.Architecture, SHA256: sums[i],
 			})
 		}
 	}
-	if len(p.Status.Releases) > len(before.Status.Releases) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Status().Patch(ctx, p, patch); err != nil {
-			return nil, fmt.Errorf("storing checksums in NodeProfile: %w", err)
+	if count := len(stored) - len(p.Status.Releases); count > 0 {
+		if err := r.storeChecksums(ctx, p, stored); err != nil {
+			return nil, err
 		}
-		ctrl.LoggerFrom(ctx).Info("pinned checksums of binaries", "NodeProfile", klog.KObj(p), "count", len(p.Status.Releases)-len(before.Status.Releases))
+		ctrl.LoggerFrom(ctx).Info("pinned checksums of binaries", "NodeProfile", klog.KObj(p), "count", count)
 	}
 	if at := slices.IndexFunc(problems, func(err error) bool { return err != nil }); at >= 0 {
 		return nil, releaseUnavailable(p.Name, problems[at], poll)
 	}
 	return known, nil
+}
+
+// storeChecksums writes the checksums into the status, unless the profile has changed since it was read. The patch is
+// computed without the spec, which may be large.
+func (r *Reconciler) storeChecksums(ctx context.Context, p *bootstrapv1.NodeProfile, all []bootstrapv1.ReleaseDigest) error {
+	before := &bootstrapv1.NodeProfile{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion}}
+	before.Status.Releases = p.Status.Releases
+	after := before.DeepCopy()
+	after.Status.Releases = all
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
+		return fmt.Errorf("storing checksums in NodeProfile: %w", err)
+	}
+	return nil
 }
 
 func (r *Reconciler) readChecksum(ctx context.Context, p *bootstrapv1.NodeProfile, b profile.Binary) (string, error) {
