@@ -216,12 +216,7 @@ func TestAProfileIsAwaited(t *testing.T) {
 func TestAVersionWithoutReleasesIsRefused(t *testing.T) {
 	f, m := newFixture(t), newMirror(t)
 	f.profile(m, nil)
-	machine := f.machine("m1")
-	machine.Spec.Version = "v1.99.0"
-	if err := management.Client.Update(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	message := f.eventually(f.config(machine, ofProfile), clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.ReleaseUnavailableReason)
+	message := f.eventually(f.config(f.machineOfVersion("m1", "v1.99.0"), ofProfile), clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.ReleaseUnavailableReason)
 	if !strings.Contains(message, "spec.releases.versions") {
 		t.Errorf("message: %s", message)
 	}

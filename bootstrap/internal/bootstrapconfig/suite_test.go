@@ -173,11 +173,16 @@ func (f *fixture) kubeconfig(data []byte) {
 
 func (f *fixture) machine(name string) *clusterv1.Machine {
 	f.t.Helper()
+	return f.machineOfVersion(name, "v1.36.3")
+}
+
+func (f *fixture) machineOfVersion(name, version string) *clusterv1.Machine {
+	f.t.Helper()
 	machine := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
 		Spec: clusterv1.MachineSpec{
 			ClusterName: "c1",
-			Version:     "v1.36.3",
+			Version:     version,
 			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
 				APIGroup: bootstrapv1.GroupVersion.Group, Kind: "BootstrapConfig", Name: name,
 			}},
