@@ -47,7 +47,7 @@ func unitOf(t *testing.T, n *Node, name string) Unit {
 	return Unit{}
 }
 
-var systems = []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Flatcar, bootstrapv1.RHEL, bootstrapv1.Rocky}
+var systems = []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Flatcar, bootstrapv1.RHEL, bootstrapv1.Rocky, bootstrapv1.Debian, bootstrapv1.AmazonLinux}
 
 // TestEveryOperatingSystemHasTheSameServices in the same order: containerd before the kubelet, the health check last.
 func TestEveryOperatingSystemHasTheSameServices(t *testing.T) {

@@ -48,12 +48,16 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 	switch spec.OperatingSystem {
 	case bootstrapv1.Ubuntu:
 		os = ubuntu()
+	case bootstrapv1.Debian:
+		os = debian()
 	case bootstrapv1.Flatcar:
 		os = flatcar()
 	case bootstrapv1.RHEL:
 		os = rhel()
 	case bootstrapv1.Rocky:
 		os = rocky()
+	case bootstrapv1.AmazonLinux:
+		os = amazonLinux()
 	default:
 		return os, invalid("spec.operatingSystem", "%q is not supported", spec.OperatingSystem)
 	}

@@ -9,14 +9,14 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// rhel is Red Hat Enterprise Linux 9.
+// rhel is Red Hat Enterprise Linux 9 and 10.
 func rhel() distribution {
 	os := enterprise()
 	os.extra = subscribe
 	return os
 }
 
-// enterprise is what RHEL 9 and Rocky 9 have in common.
+// enterprise is what RHEL, Rocky Linux and Amazon Linux have in common.
 func enterprise() distribution {
 	return distribution{
 		format:   bootstrapv1.CloudConfig,

@@ -3,5 +3,5 @@
 
 package node
 
-// rocky is Rocky Linux 9: RHEL 9 without subscriptions.
+// rocky is Rocky Linux 9 and 10: RHEL without subscriptions.
 func rocky() distribution { return enterprise() }

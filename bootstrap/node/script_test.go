@@ -29,7 +29,7 @@ func bash(t *testing.T, script string) (string, error) {
 
 func TestScriptsAreValidBash(t *testing.T) {
 	t.Parallel()
-	for _, system := range []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Flatcar, bootstrapv1.RHEL, bootstrapv1.Rocky} {
+	for _, system := range systems {
 		in := minimal(system)
 		in.Version = "v1.36.3"
 		in.Spec.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test/x", SHA256: strings.Repeat("0", 64)}}

@@ -7,7 +7,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// ubuntu is Ubuntu 24.04.
+// ubuntu is Ubuntu 22.04, 24.04 and 26.04.
 func ubuntu() distribution {
 	return distribution{
 		format:     bootstrapv1.CloudConfig,

@@ -47,8 +47,8 @@ func TestDefaultReleases(t *testing.T) {
 	want := []string{
 		"https://github.com/opencontainers/runc/releases/download/v1.5.2/runc.arm64",
 		"https://github.com/opencontainers/runc/releases/download/v1.5.2/runc.sha256sum",
-		"https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-2.3.7-linux-arm64.tar.gz",
-		"https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-2.3.7-linux-arm64.tar.gz.sha256sum",
+		"https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-static-2.3.7-linux-arm64.tar.gz",
+		"https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-static-2.3.7-linux-arm64.tar.gz.sha256sum",
 		"https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-arm64-v1.9.1.tgz",
 		"https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-arm64-v1.9.1.tgz.sha256",
 		"https://github.com/kubernetes-sigs/cri-tools/releases/download/v1.35.0/crictl-v1.35.0-linux-arm64.tar.gz",
@@ -115,7 +115,7 @@ func TestSourcesMirrorsAndVersions(t *testing.T) {
 	}
 	for component, want := range map[bootstrapv1.Component]profile.Binary{
 		"kubelet":    {"kubelet", "1.36.3+vendor.1", "amd64", "https://own.example/1.36.3+vendor.1/amd64/kubelet", "https://own.example/1.36.3+vendor.1/SHA256SUMS"},
-		"containerd": {"containerd", "2.4.2", "amd64", "http://mirror.example:8080/k8s/github.com/containerd/containerd/releases/download/v2.4.2/containerd-2.4.2-linux-amd64.tar.gz", ""},
+		"containerd": {"containerd", "2.4.2", "amd64", "http://mirror.example:8080/k8s/github.com/containerd/containerd/releases/download/v2.4.2/containerd-static-2.4.2-linux-amd64.tar.gz", ""},
 		"runc":       {"runc", "1.5.2", "amd64", "http://mirror.example:8080/k8s/github.com/opencontainers/runc/releases/download/v1.5.2/runc.amd64", ""},
 	} {
 		if diff := cmp.Diff(want, by[component]); diff != "" {

@@ -39,8 +39,8 @@ var defaultSources = map[bootstrapv1.Component]struct{ url, checksum string }{
 		"github.com/kubernetes-sigs/cri-tools/releases/download/v{version}/crictl-v{version}-linux-{architecture}.tar.gz.sha256",
 	},
 	bootstrapv1.ComponentContainerd: {
-		"github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{architecture}.tar.gz",
-		"github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{architecture}.tar.gz.sha256sum",
+		"github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{architecture}.tar.gz",
+		"github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{architecture}.tar.gz.sha256sum",
 	},
 	bootstrapv1.ComponentRunc: {
 		"github.com/opencontainers/runc/releases/download/v{version}/runc.{architecture}",

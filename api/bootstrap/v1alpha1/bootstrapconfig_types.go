@@ -20,17 +20,23 @@ const (
 type OperatingSystem string
 
 const (
-	// Ubuntu is Ubuntu 24.04.
+	// Ubuntu is Ubuntu 22.04, 24.04 or 26.04.
 	Ubuntu OperatingSystem = "ubuntu"
+
+	// Debian is Debian 12 or 13.
+	Debian OperatingSystem = "debian"
 
 	// Flatcar is Flatcar Container Linux.
 	Flatcar OperatingSystem = "flatcar"
 
-	// RHEL is Red Hat Enterprise Linux 9.
+	// RHEL is Red Hat Enterprise Linux 9 or 10.
 	RHEL OperatingSystem = "rhel"
 
-	// Rocky is Rocky Linux 9.
+	// Rocky is Rocky Linux 9 or 10.
 	Rocky OperatingSystem = "rocky"
+
+	// AmazonLinux is Amazon Linux 2023.
+	AmazonLinux OperatingSystem = "amazonlinux"
 )
 
 // Format is the language that the bootstrap data is written in.
@@ -52,9 +58,10 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'rhel' || !has(self.rhel)",message="is for operatingSystem rhel",fieldPath=".rhel"
 // +kubebuilder:validation:XValidation:rule="!has(self.binaries) || !has(self.binaries.kubeadm) || has(self.join) && has(self.join.method) && self.join.method == 'Kubeadm'",message="is for join.method Kubeadm",fieldPath=".binaries.kubeadm"
 type BootstrapConfigSpec struct {
-	// operatingSystem is what the machine's image runs: ubuntu (24.04), flatcar, rhel (9) or rocky (9).
+	// operatingSystem is what the machine's image runs: ubuntu (22.04, 24.04, 26.04), debian (12, 13), flatcar, rhel
+	// (9, 10), rocky (9, 10) or amazonlinux (2023).
 	// +required
-	// +kubebuilder:validation:Enum=ubuntu;flatcar;rhel;rocky
+	// +kubebuilder:validation:Enum=ubuntu;debian;flatcar;rhel;rocky;amazonlinux
 	OperatingSystem OperatingSystem `json:"operatingSystem,omitempty"`
 
 	// format is the language of the bootstrap data. Default, and all that works: ignition for flatcar,

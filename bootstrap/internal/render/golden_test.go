@@ -147,15 +147,19 @@ func with(in node.Input, change func(*node.Input)) node.Input {
 func cases() map[string]node.Input {
 	key := bootstrapv1.SecretKeyReference{Name: "rhsm", Key: "key"}
 	return map[string]node.Input{
-		"ubuntu":  input(bootstrapv1.Ubuntu),
-		"flatcar": input(bootstrapv1.Flatcar),
-		"rhel":    input(bootstrapv1.RHEL),
-		"rocky":   input(bootstrapv1.Rocky),
+		"ubuntu":      input(bootstrapv1.Ubuntu),
+		"debian":      input(bootstrapv1.Debian),
+		"flatcar":     input(bootstrapv1.Flatcar),
+		"rhel":        input(bootstrapv1.RHEL),
+		"rocky":       input(bootstrapv1.Rocky),
+		"amazonlinux": input(bootstrapv1.AmazonLinux),
 
-		"ubuntu-all":  all(input(bootstrapv1.Ubuntu)),
-		"flatcar-all": all(input(bootstrapv1.Flatcar)),
-		"rhel-all":    all(input(bootstrapv1.RHEL)),
-		"rocky-all":   all(input(bootstrapv1.Rocky)),
+		"ubuntu-all":      all(input(bootstrapv1.Ubuntu)),
+		"debian-all":      all(input(bootstrapv1.Debian)),
+		"flatcar-all":     all(input(bootstrapv1.Flatcar)),
+		"rhel-all":        all(input(bootstrapv1.RHEL)),
+		"rocky-all":       all(input(bootstrapv1.Rocky)),
+		"amazonlinux-all": all(input(bootstrapv1.AmazonLinux)),
 
 		"ubuntu-metadata": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}"

@@ -55,7 +55,7 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 	if out, err := exec.CommandContext(t.Context(), "unshare", append(isolated, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here: %v: %s", err, out)
 	}
-	args := append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list, string(in.Spec.OperatingSystem))
+	args := append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list, cloudInitName(in.Spec.OperatingSystem))
 	for _, d := range in.Spec.Disks {
 		args = append(args, d.Device)
 	}
@@ -71,6 +71,14 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 		output[kind] = append(output[kind], text)
 	}
 	return output
+}
+
+// cloudInitName is what cloud-init calls an operating system.
+func cloudInitName(system bootstrapv1.OperatingSystem) string {
+	if system == bootstrapv1.AmazonLinux {
+		return "amazon"
+	}
+	return string(system)
 }
 
 func TestCloudInitBootsTheHost(t *testing.T) {
@@ -89,6 +97,8 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 	}{
 		"ubuntu with metadata":          {metadata, "node-1", nil, []string{"ufw disable"}},
 		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart chrony.service"}},
+		"debian":                        {cases()["debian"], "node-1", nil, nil},
+		"amazon linux":                  {cases()["amazonlinux"], "node-1", nil, enterprise},
 		"rocky":                         {cases()["rocky"], "node-1", nil, enterprise},
 		"rocky with the Machine's name": {named(cases()["rocky"]), "workers-x7k2p", nil, enterprise},
 		"rhel with a subscription": {subscribed, "node-1", []string{
