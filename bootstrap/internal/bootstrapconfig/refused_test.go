@@ -63,3 +63,20 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 		})
 	}
 }
+
+// TestCorrectedSecretIsUsed: Secrets are not watched.
+func TestCorrectedSecretIsUsed(t *testing.T) {
+	f := newFixture(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull", Namespace: f.namespace}, Data: map[string][]byte{"key": []byte("{}")}}
+	f.create(secret)
+	config := f.config(f.machine("m1"), func(b *bootstrapv1.BootstrapConfig) {
+		b.Spec.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: "key"}
+	})
+	f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
+	secret.Data["key"] = []byte(`{"auths":{"registry.example.test":{"auth":"cHVsbGVyOmh1bnRlcjI="}}}`)
+	if err := management.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	f.SetDefaultEventuallyTimeout(3 * poll)
+	f.eventuallyReady(config)
+}
