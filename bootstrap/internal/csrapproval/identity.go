@@ -74,16 +74,21 @@ func (a *approver) expectedIdentity(ctx context.Context, m *clusterv1.Machine, a
 
 // cloudAddresses returns the names and addresses of a Machine that are not its guest's choice, by one live read: a copy or a
 // cache may be older than a change of the assigned addresses. Infrastructure providers of other projects have no such field,
-// and some pass on what the guest reports, so nothing of those is accepted unless reported addresses are.
+// and some pass on what the guest reports, so nothing of those is accepted unless reported addresses are. Then their names
+// are, too: a host may have no other name.
 func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]string, error) {
+	ref := m.Spec.InfrastructureRef
+	ours := ref.APIGroup == infrav1.GroupVersion.Group
 	var all []string
 	if a.trustReported {
 		for _, address := range m.Status.Addresses {
-			all = append(all, address.Address)
+			// The host name that a guest reports would be that of any Node.
+			if !ours || net.ParseIP(address.Address) != nil {
+				all = append(all, address.Address)
+			}
 		}
 	}
-	ref := m.Spec.InfrastructureRef
-	if ref.APIGroup != infrav1.GroupVersion.Group {
+	if !ours {
 		return all, nil
 	}
 	infra := &unstructured.Unstructured{}
