@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,28 +67,41 @@ func TestLongEventsOfWatchesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestWatchesOfANamespaceAreReadAtAPace: an API server that sends events without end must not take a CPU for each of its
-// Clusters.
-func TestWatchesOfANamespaceAreReadAtAPace(t *testing.T) {
+// TestCertificateRequestsOfANamespaceAreReadAtAPace: an API server that sends requests without end must not take a CPU for
+// each of its Clusters, nor memory for what is read later.
+func TestCertificateRequestsOfANamespaceAreReadAtAPace(t *testing.T) {
 	t.Parallel()
 	connections := NewConnections(nil, clock.RealClock{})
 	event := fmt.Appendf(nil, eventFormat+"\n", strings.Repeat("x", 32<<10))
-	c := connectTo(t, connections, "c", func(w http.ResponseWriter, r *http.Request) {
+	endless := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for r.Context().Err() == nil {
 			if _, err := w.Write(event); err != nil {
 				return
 			}
 		}
-	})
-	stream, err := c.Certificates.RESTClient().Get().Resource("certificatesigningrequests").Param("watch", "true").Stream(t.Context())
-	if err != nil {
-		t.Fatal(err)
 	}
-	const seconds = 3
-	time.AfterFunc(seconds*time.Second, func() { _ = stream.Close() })
-	read, _ := io.Copy(io.Discard, stream)
-	if most := int64(watchByteBurst + (seconds+1)*watchByteRate); read == 0 || read > most {
-		t.Errorf("%d MiB were read in %d s, want %d at most", read>>20, seconds, most>>20)
+	read := func(name, watch string) (int64, error) {
+		t.Helper()
+		client := connectTo(t, connections, name, endless).Certificates.RESTClient()
+		stream, err := client.Get().Resource("certificatesigningrequests").Param("watch", watch).Stream(t.Context())
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = stream.Close() }()
+		return io.Copy(io.Discard, stream)
+	}
+	began := time.Now()
+	n, err := read("one", "true")
+	if most := int64(requestByteBurst + (time.Since(began)/time.Second+1)*requestByteRate); !errors.Is(err, ErrTooManyRequests) || n > most {
+		t.Errorf("%d MiB of a watch were read in %s, want %d at most, then %v", n>>20, time.Since(began), most>>20, err)
+	}
+	for _, watch := range []string{"true", ""} {
+		if n, err := read("another", watch); !errors.Is(err, ErrTooManyRequests) || n > requestByteBurst/2 {
+			t.Errorf("watch=%s: of another Cluster of the namespace %d MiB are read, then %v", watch, n>>20, err)
+		}
+	}
+	if !connections.pace.allow("other", requestByteBurst) {
+		t.Error("another namespace has no bytes left")
 	}
 }
