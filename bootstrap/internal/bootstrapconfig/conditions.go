@@ -79,7 +79,7 @@ func largeReferences(field string) error {
 
 // invalidSpec is read again because what is invalid may be in a Secret or in the Cluster.
 func invalidSpec(err *node.InvalidError) error {
-	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: err.Error(), after: poll}
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: requesterror.Truncate(err.Error()), after: poll}
 }
 
 func notMadeByKubeadm(configMap string) error {

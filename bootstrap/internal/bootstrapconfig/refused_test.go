@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -25,6 +26,12 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 		"data over the limit": {
 			change: func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = new(int32(4096)) },
 			field:  "spec.maxSizeBytes",
+		},
+		"a name that YAML cannot have": {
+			change: func(s *bootstrapv1.BootstrapConfigSpec) {
+				s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"` + strings.Repeat("x", 40_000) + `":1}`)}
+			},
+			field: "spec.kubelet.configuration",
 		},
 		"registry credentials that cannot be read": {
 			secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Data: map[string][]byte{"key": []byte(`{"auths":{"registry.example.test":{"auth":"` + password + `"}}}`)}},
