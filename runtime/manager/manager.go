@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -24,12 +25,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/version"
 )
 
 // Main runs a program until it ends by itself or by SIGTERM or SIGINT, and ends the process: with status 0,
 // or with 1 after an error, which it prints on one line after the name of the program.
 func Main(program string, run func(ctx context.Context, args []string) error) {
+	limitMemory(memlimit.FromCgroup)
 	os.Exit(status(os.Stderr, program, run(ctrl.SetupSignalHandler(), os.Args[1:])))
 }
 
@@ -39,6 +42,13 @@ func status(stderr io.Writer, program string, err error) int {
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", program, err)
 	return 1
+}
+
+// limitMemory has the garbage collector keep the heap below nine tenths of the container's memory limit. The rest is for
+// what it does not count. The environment variable GOMEMLIMIT takes precedence. Without a limit, or where it cannot be
+// read, nothing changes.
+func limitMemory(limit memlimit.Provider) {
+	_, _ = memlimit.Set(memlimit.WithRatio(0.9), memlimit.WithProvider(limit))
 }
 
 // shutdownPatience bounds the orderly end of a manager. The Lease is released after it, within the 10 seconds that the
@@ -103,6 +113,18 @@ func registerBuildInfo(registry prometheus.Registerer) error {
 // UncachedClient returns a client that reads from the management cluster itself, with the manager's scheme and connections.
 func UncachedClient(mgr ctrl.Manager) (client.Client, error) {
 	return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+}
+
+// maxObject is how many bytes an object is read with by [BoundedReader]: more than etcd stores of one.
+const maxObject = 8 << 20
+
+// BoundedReader returns a client that reads from the management cluster itself, and JSON alone: objects without Go type. One
+// that has more elements than allowed fails with an [httplimit.TooManyElementsError] before it is decoded, which takes some
+// hundred bytes for each element of what tenants write.
+func BoundedReader(mgr ctrl.Manager, elements int) (client.Reader, error) {
+	bounded := *mgr.GetHTTPClient()
+	bounded.Transport = httplimit.WrapJSON(bounded.Transport, maxObject, elements)
+	return client.New(mgr.GetConfig(), client.Options{HTTPClient: &bounded, Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 }
 
 // podNamespace is where a pod finds the name of its own namespace.

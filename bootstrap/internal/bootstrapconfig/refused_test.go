@@ -29,7 +29,7 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 		},
 		"a name that YAML cannot have": {
 			change: func(s *bootstrapv1.BootstrapConfigSpec) {
-				s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"` + strings.Repeat("x", 40_000) + `":1}`)}
+				s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"` + strings.Repeat("x", 2_000) + `":1}`)}
 			},
 			field: "spec.kubelet.configuration",
 		},
