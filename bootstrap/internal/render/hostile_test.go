@@ -222,7 +222,7 @@ func triedOn(host string) []leaf {
 var free = []string{
 	".spec.preCommands", ".spec.postCommands", ".spec.kubelet.configuration",
 	".spec.containerd.registryCredentialsFrom", ".spec.rhel.subscription.activationKeyFrom", ".spec.files.contentFrom",
-	".spec.operatingSystem", ".spec.format", ".spec.packageUpgrade", ".spec.hostname", ".spec.join.method", ".spec.kubelet.cloudProvider", ".spec.flatcar.updates",
+	".spec.profileRef.name", ".spec.operatingSystem", ".spec.format", ".spec.packageUpgrade", ".spec.hostname", ".spec.join.method", ".spec.kubelet.cloudProvider", ".spec.flatcar.updates",
 	".Token", // which we make
 	".spec.files.encoding", ".spec.files.permissions", ".spec.disks.partitionTable", ".spec.disks.filesystem", ".spec.trustedCAs",
 }
