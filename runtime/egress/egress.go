@@ -130,6 +130,18 @@ func checkHost(ctx context.Context, host string) error {
 	return nil
 }
 
+// MaxHeaders is how many bytes the headers of an answer may have of a server that a tenant names. Go's default of 10 MiB takes
+// more than ten times as much memory when they are parsed. Those of API servers and clouds have some hundreds.
+const MaxHeaders = 64 << 10
+
+// Restrict bounds a transport whose server a tenant names: where it connects to, also through its proxy, and the headers of
+// an answer.
+func Restrict(transport *http.Transport, dialer net.Dialer) {
+	transport.Proxy = Proxy(transport.Proxy)
+	transport.DialContext = Dial(dialer)
+	transport.MaxResponseHeaderBytes = MaxHeaders
+}
+
 // Dial is the DialContext of a transport whose server a tenant names.
 func Dial(dialer net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer.Control = Control

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"drover.io/runtime/egress"
@@ -83,5 +84,29 @@ func TestForbiddenAddressesAreRefusedThroughAProxy(t *testing.T) {
 	}
 	if got, err := egress.Proxy(nil)(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://169.254.169.254/", nil)); got != nil || err != nil {
 		t.Errorf("without a proxy: got %v and %v", got, err)
+	}
+}
+
+func TestRestrict(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			w.Header().Set("Long", strings.Repeat("x", egress.MaxHeaders+1))
+		}
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	egress.Restrict(transport, net.Dialer{})
+	client := &http.Client{Transport: transport}
+	for target, problem := range map[string]string{
+		server.URL: "", server.URL + "/long": "headers exceeded", "http://169.254.169.254/": "is not connected to",
+	} {
+		response, err := client.Get(target)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+			t.Errorf("%s: got %v, want %q", target, err, problem)
+		}
 	}
 }

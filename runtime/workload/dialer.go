@@ -33,8 +33,6 @@ const (
 	LongAnswers = 6
 	// ShortAnswer is how many bytes an answer may have that is read beside any number of others.
 	ShortAnswer = 256 << 10
-	// maxHeaders is how many bytes the headers of an answer may have. Those of an API server have some hundreds.
-	maxHeaders = 64 << 10
 )
 
 // Options are those of a Dialer.
@@ -92,13 +90,12 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 	}
 	// The defaults include HTTP/2 with pings, which detect within 45 seconds that the other end of a silent watch is gone.
 	t.pool = utilnet.SetTransportDefaults(&http.Transport{
-		Proxy:                 egress.Proxy(proxy),
-		DialContext:           t.dial,
-		TLSClientConfig:       tlsConfig,
-		TLSHandshakeTimeout:   d.options.DialTimeout,
-		ResponseHeaderTimeout: d.options.AnswerTimeout,
-		// The default is 10 MiB.
-		MaxResponseHeaderBytes: maxHeaders,
+		Proxy:                  egress.Proxy(proxy),
+		DialContext:            t.dial,
+		TLSClientConfig:        tlsConfig,
+		TLSHandshakeTimeout:    d.options.DialTimeout,
+		ResponseHeaderTimeout:  d.options.AnswerTimeout,
+		MaxResponseHeaderBytes: egress.MaxHeaders,
 		DisableCompression:     config.DisableCompression,
 	})
 	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(decodableTimes{noRetry{t.pool}}, MaxAnswer, d.options.MaxElements))

@@ -78,9 +78,7 @@ func newClient(authorities string) (*http.Client, error) {
 	roots.AppendCertsFromPEM([]byte(authorities))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	transport.Proxy = egress.Proxy(http.ProxyFromEnvironment)
-	transport.DialContext = egress.Dial(net.Dialer{Timeout: patience})
-	transport.MaxResponseHeaderBytes = 64 << 10
+	egress.Restrict(transport, net.Dialer{Timeout: patience})
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }
 

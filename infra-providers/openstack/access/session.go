@@ -79,8 +79,7 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		base.TLSClientConfig = found.tls
 		base.MaxIdleConnsPerHost = 16
 		if account.SecretName != "" {
-			base.Proxy = egress.Proxy(base.Proxy)
-			base.DialContext = egress.Dial(net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
+			egress.Restrict(base, net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
 		}
 		transport = base
 	}

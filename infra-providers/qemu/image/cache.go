@@ -214,8 +214,7 @@ func (c *Cache) download(ctx context.Context, s Source, to *os.File) error {
 // are followed, each with the same restriction.
 var client = func() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = egress.Dial(net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
-	transport.Proxy = egress.Proxy(transport.Proxy)
+	egress.Restrict(transport, net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
 	return &http.Client{Transport: transport}
 }()
 

@@ -34,9 +34,8 @@ func Encrypted(server string) bool {
 // thumbprint where no authority vouches for the certificate; so does this.
 func guard(client *soap.Client) {
 	transport := client.DefaultTransport()
-	dial := egress.Dial(net.Dialer{Timeout: connecting, KeepAlive: connecting})
-	transport.DialContext = dial
-	transport.Proxy = egress.Proxy(transport.Proxy)
+	egress.Restrict(transport, net.Dialer{Timeout: connecting, KeepAlive: connecting})
+	dial := transport.DialContext
 	transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,11 +42,18 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Cleanup(inside.Close)
 	server := httptest.NewTLSServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)
+	endless := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Long", strings.Repeat("x", egress.MaxHeaders+1))
+	}))
+	t.Cleanup(endless.Close)
 	for name, test := range map[string]struct {
 		server string
 		want   func(error) bool
 	}{
 		"redirects": {server.URL, func(err error) bool { return err != nil }},
+		"answers with long headers": {endless.URL, func(err error) bool {
+			return err != nil && strings.Contains(err.Error(), "headers exceeded")
+		}},
 		"is the host's own": {"https://169.254.169.254", func(err error) bool {
 			_, forbidden := errors.AsType[*egress.ForbiddenError](err)
 			return forbidden
