@@ -55,7 +55,11 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the connection to the workload cluster", "reason", s.connection.Reason, "message", s.connection.Message)
 		return reconcile.Result{}, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
-	unassigned := nodeToDrain(s, connection.Node) // before the lookup by providerID, which finds it once it has one
+	unassigned, err := p.nodeToDrain(ctx, s, connection.Node) // before the lookup by providerID, which finds it once it has one
+	if err != nil {
+		s.node.err = err
+		return reconcile.Result{}, err
+	}
 	found, err := p.byProviderID(ctx, connection, s.machine)
 	if found == nil && !connection.Synced() {
 		s.connection.Connected = false // the cache may be incomplete
@@ -66,17 +70,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	s.node = observed[corev1.Node]{found, err}
 	if found == nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the Node", "providerID", s.machine.Spec.ProviderID, "message", err.Error())
-		if apierrors.IsNotFound(err) {
-			err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
-			if unassigned != nil {
-				s.node = observed[corev1.Node]{object: unassigned}
-				s.machine.Status.NodeRef.Name = unassigned.Name
-			}
-		}
-		if isForeignNode(s.node.err) && err == nil {
-			return reconcile.Result{RequeueAfter: ownership.RetryPeriod}, nil // no event of the other Machine triggers a reconcile
-		}
-		return retryLater(err)
+		return p.withoutNode(ctx, connection, s, unassigned)
 	}
 	if s.machine.Status.NodeRef.Name != found.Name {
 		p.events.nodeJoined(s.machine, found.Name)
@@ -94,6 +88,27 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	}
 	p.sync.TrimRecord(s.machine)
 	return reconcile.Result{}, nil
+}
+
+// withoutNode is what is done while no Node of the machine is found by its providerID: the one without a providerID gets it,
+// or is what the deletion acts on.
+func (p node) withoutNode(ctx context.Context, connection *workload.Connection, s *state, unassigned *corev1.Node) (reconcile.Result, error) {
+	var result reconcile.Result
+	if isForeignNode(s.node.err) {
+		result.RequeueAfter = ownership.RetryPeriod // no event of the other Machine triggers a reconcile
+	}
+	err := s.node.err
+	if apierrors.IsNotFound(err) {
+		var next reconcile.Result
+		next, err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
+		result = results.Earliest(result, next)
+		if unassigned != nil {
+			s.node = observed[corev1.Node]{object: unassigned}
+			s.machine.Status.NodeRef.Name = unassigned.Name
+		}
+	}
+	next, err := retryLater(err)
+	return results.Earliest(result, next), err
 }
 
 // errProviderIDConflict means that another Machine has the same providerID.

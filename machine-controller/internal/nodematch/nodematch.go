@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodematch finds the Nodes of a Machine by its providerID. The kubelet of a Node reports the providerID, and root
-// on its host can choose it; the name is fixed by the credentials of the kubelet. The controllers of Machines and of
-// MachineHealthChecks call it; what to do about none or several is decided there.
+// Package nodematch decides which Nodes can be those of a Machine, by providerID and by name. The kubelet of a Node reports
+// the providerID, and root on its host can choose it; the name is fixed by the credentials of the kubelet. The controllers
+// of Machines and of MachineHealthChecks call it; what to do about none or several is decided there.
 package nodematch
 
 import (
