@@ -17,14 +17,23 @@ import (
 func Names(m *clusterv1.Machine) []string {
 	all := []string{m.Name, m.Spec.InfrastructureRef.Name}
 	for _, address := range m.Status.Addresses {
-		switch address.Type {
-		case clusterv1.MachineHostName, clusterv1.MachineInternalDNS, clusterv1.MachineExternalDNS:
+		if isName(address.Type) {
 			all = append(all, address.Address)
-		case clusterv1.MachineInternalIP, clusterv1.MachineExternalIP:
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// hasName reports whether Names has the name, and makes no garbage: it is called for every Machine of a Cluster.
+func hasName(m *clusterv1.Machine, name string) bool {
+	return m.Name == name || m.Spec.InfrastructureRef.Name == name || slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool {
+		return a.Address == name && isName(a.Type)
+	})
+}
+
+func isName(kind clusterv1.MachineAddressType) bool {
+	return kind == clusterv1.MachineHostName || kind == clusterv1.MachineInternalDNS || kind == clusterv1.MachineExternalDNS
 }
 
 // Sharing returns the other Machines of the Cluster whose Node can have the name, too: those that have it and no Node, or
@@ -38,7 +47,7 @@ func Sharing(ctx context.Context, machines client.Reader, m *clusterv1.Machine, 
 	var sharing []*clusterv1.Machine
 	for _, other := range all {
 		hasOther := other.Status.NodeRef.IsDefined() && other.Status.NodeRef.Name != name
-		if other.UID != m.UID && !hasOther && slices.Contains(Names(other), name) {
+		if other.UID != m.UID && !hasOther && hasName(other, name) {
 			sharing = append(sharing, other)
 		}
 	}
