@@ -21,7 +21,7 @@ quickstart: control-plane $(SIMULATED) ## Run Drover on this machine with simula
 	@GOWORK=off go run -C test ./quickstart $(ARGS)
 
 .PHONY: test
-test: control-plane $(MANAGERS) ## Run all tests: unit, against real API servers, and scenarios with all managers
+test: control-plane kubectl $(MANAGERS) ## Run all tests: unit, against real API servers, and scenarios with all managers
 	@hack/test.sh $(MODULES)
 
 .PHONY: verify

@@ -85,7 +85,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 	// reader caches provider objects; their changes trigger a reconcile of the owner, of the given kind.
 	reader := func(owner client.Object) *contract.Reader {
 		return &contract.Reader{Resolver: resolver, Watch: watch, Cached: mgr.GetClient(), Watcher: &contract.Watcher{
-			Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: clk,
+			Live: mgr.GetAPIReader(), Namespace: o.Namespace, Cache: mgr.GetCache(), Clock: clk,
 			Owner: handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](mgr.GetScheme(), mgr.GetRESTMapper(), owner),
 		}}
 	}

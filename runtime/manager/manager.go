@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -30,6 +31,7 @@ import (
 // Main runs a program until it ends by itself or by SIGTERM or SIGINT, and ends the process: with status 0,
 // or with 1 after an error, which it prints on one line after the name of the program.
 func Main(program string, run func(ctx context.Context, args []string) error) {
+	limitMemory(memlimit.FromCgroup)
 	os.Exit(status(os.Stderr, program, run(ctrl.SetupSignalHandler(), os.Args[1:])))
 }
 
@@ -39,6 +41,13 @@ func status(stderr io.Writer, program string, err error) int {
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", program, err)
 	return 1
+}
+
+// limitMemory has the garbage collector keep the heap below nine tenths of the container's memory limit. The rest is for
+// what it does not count. The environment variable GOMEMLIMIT takes precedence. Without a limit, or where it cannot be
+// read, nothing changes.
+func limitMemory(limit memlimit.Provider) {
+	_, _ = memlimit.Set(memlimit.WithRatio(0.9), memlimit.WithProvider(limit))
 }
 
 // shutdownPatience bounds the orderly end of a manager. The Lease is released after it, within the 10 seconds that the

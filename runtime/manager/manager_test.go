@@ -7,8 +7,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"testing"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -31,6 +34,19 @@ func TestExitStatus(t *testing.T) {
 				t.Errorf("got %d and %q", got, stderr)
 			}
 		})
+	}
+}
+
+func TestHeapStaysBelowTheMemoryLimit(t *testing.T) { //nolint:paralleltest // the limit is that of the process
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	limitMemory(memlimit.Limit(1000 << 20))
+	if got := debug.SetMemoryLimit(-1); got != 900<<20 {
+		t.Errorf("got a limit of %d bytes", got)
+	}
+	limitMemory(func() (uint64, error) { return 0, memlimit.ErrNoLimit })
+	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
+		t.Errorf("without a limit of the container: got a limit of %d bytes", got)
 	}
 }
 

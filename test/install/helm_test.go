@@ -13,14 +13,12 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	"helm.sh/helm/v4/pkg/kube"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/controlplane"
+	"drover.io/test/install/helm"
 )
 
 const (
@@ -28,49 +26,27 @@ const (
 	releaseNamespace = "nodes"
 )
 
-// helm is Helm's client for one control plane.
-func helm(t *testing.T, plane *controlplane.ControlPlane) *action.Configuration {
-	t.Helper()
-	return helmIn(t, plane, releaseNamespace)
-}
-
-// helmIn is Helm's client for the releases of a namespace.
-func helmIn(t *testing.T, plane *controlplane.ControlPlane, namespace string) *action.Configuration {
+// helmIn returns Helm's client for the releases of a namespace.
+func helmIn(t *testing.T, plane *controlplane.ControlPlane, namespace string) *helm.Client {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, plane.AdminKubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := genericclioptions.NewConfigFlags(false)
-	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
-	configuration := action.NewConfiguration()
-	if err := configuration.Init(flags, namespace, "secret"); err != nil {
+	c, err := helm.New(kubeconfig, namespace)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return configuration
-}
-
-func chartFile(version string) string {
-	return filepath.Join(made[version], "drover-"+strings.TrimPrefix(version, "v")+".tgz")
+	return c
 }
 
 func load(t *testing.T, version string) *chart.Chart {
 	t.Helper()
-	loaded, err := loader.Load(chartFile(version))
+	loaded, err := helm.Load(made[version], version)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return loaded
-}
-
-// install installs the chart. Nothing runs pods here, so that it does not wait for them.
-func install(t *testing.T, configuration *action.Configuration, settings map[string]any) error {
-	t.Helper()
-	step := action.NewInstall(configuration)
-	step.ReleaseName, step.Namespace, step.CreateNamespace = releaseName, releaseNamespace, true
-	step.WaitStrategy, step.Timeout = kube.HookOnlyStrategy, patience
-	_, err := step.Run(load(t, version), settings)
-	return err
 }
 
 // simulated are the settings of an installation with simulated machines.
@@ -98,7 +74,7 @@ func TestTheChartIsClean(t *testing.T) {
 	} {
 		lint := action.NewLint()
 		lint.Strict = true
-		result := lint.Run([]string{chartFile(version)}, settings)
+		result := lint.Run([]string{helm.ChartFile(made[version], version)}, settings)
 		for _, err := range result.Errors {
 			t.Errorf("%s: %v", title, err)
 		}
@@ -113,30 +89,24 @@ func TestTheChartIsClean(t *testing.T) {
 func TestAReleaseIsInstalledUpgradedRolledBackAndUninstalled(t *testing.T) {
 	t.Parallel()
 	plane, c := start(t)
-	configuration := helm(t, plane)
-	if err := install(t, configuration, simulated()); err != nil {
+	h := helmIn(t, plane, releaseNamespace)
+	if err := h.Install(t.Context(), releaseName, load(t, version), simulated(), false); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "a machine is created", func(ctx context.Context) error { return c.Create(ctx, machine()) })
 	expectImage(t, c, version)
 
-	upgrade := action.NewUpgrade(configuration)
-	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = releaseNamespace, kube.HookOnlyStrategy, patience
-	if _, err := upgrade.Run(releaseName, load(t, nextVersion), simulated()); err != nil {
+	if err := h.Upgrade(t.Context(), releaseName, load(t, nextVersion), simulated()); err != nil {
 		t.Fatalf("upgrading: %v", err)
 	}
 	expectImage(t, c, nextVersion)
 
-	rollback := action.NewRollback(configuration)
-	rollback.Version, rollback.WaitStrategy, rollback.Timeout, rollback.ServerSideApply = 1, kube.HookOnlyStrategy, patience, "auto"
-	if err := rollback.Run(releaseName); err != nil {
+	if err := h.Rollback(releaseName, 1); err != nil {
 		t.Fatalf("rolling back: %v", err)
 	}
 	expectImage(t, c, version)
 
-	uninstall := action.NewUninstall(configuration)
-	uninstall.WaitStrategy, uninstall.Timeout, uninstall.DeletionPropagation = kube.HookOnlyStrategy, patience, "background"
-	if _, err := uninstall.Run(releaseName); err != nil {
+	if _, err := h.Uninstall(releaseName); err != nil {
 		t.Fatalf("uninstalling: %v", err)
 	}
 	await(t, "the managers are gone", func(ctx context.Context) error {
@@ -162,7 +132,7 @@ func TestAReleaseIsInstalledUpgradedRolledBackAndUninstalled(t *testing.T) {
 		}
 	}
 
-	if err := install(t, configuration, simulated()); err != nil {
+	if err := h.Install(t.Context(), releaseName, load(t, version), simulated(), false); err != nil {
 		t.Errorf("installing again over the kinds that were kept: %v", err)
 	}
 }
@@ -178,7 +148,8 @@ func expectImage(t *testing.T, c client.Client, version string) {
 func TestWrongSettingsInstallNothing(t *testing.T) {
 	t.Parallel()
 	plane, c := start(t)
-	err := install(t, helm(t, plane), map[string]any{"infrastructure": map[string]any{"none": nil}})
+	settings := map[string]any{"infrastructure": map[string]any{"none": nil}}
+	err := helmIn(t, plane, releaseNamespace).Install(t.Context(), releaseName, load(t, version), settings, false)
 	if err == nil || !strings.Contains(err.Error(), "infrastructure.none: there is no such provider") {
 		t.Errorf("got %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/controlplane"
+	"drover.io/test/install/helm"
 )
 
 // patience bounds waiting for real API servers; no test measures time by it.
@@ -49,23 +49,13 @@ func TestMain(m *testing.M) {
 		defer func() { _ = os.RemoveAll(folder) }()
 		for _, v := range []string{version, nextVersion} {
 			made[v] = filepath.Join(folder, v)
-			if err := makeRelease(v, made[v]); err != nil {
+			if err := helm.MakeRelease(context.Background(), "../..", v, made[v], "--registry", "registry.example/drover"); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}
 		}
 		return m.Run()
 	}())
-}
-
-// makeRelease writes a release without images.
-func makeRelease(version, folder string) error {
-	command := exec.Command("go", "run", "-C", "../../release", ".", "all", "--images=false", "--version", version, "--out", folder, "--registry", "registry.example/drover")
-	command.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("making release %s: %w\n%s", version, err, out)
-	}
-	return nil
 }
 
 // start starts a control plane and returns a client of its administrator.

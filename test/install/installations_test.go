@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v4/pkg/action"
-	"helm.sh/helm/v4/pkg/kube"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,11 +73,7 @@ func TestASecondInstallationFromManifestsLeavesTheFirstItsPermissions(t *testing
 // installIn installs the chart as a release in a namespace.
 func installIn(t *testing.T, plane *controlplane.ControlPlane, name, namespace string, settings map[string]any) error {
 	t.Helper()
-	step := action.NewInstall(helmIn(t, plane, namespace))
-	step.ReleaseName, step.Namespace, step.CreateNamespace = name, namespace, true
-	step.WaitStrategy, step.Timeout = kube.HookOnlyStrategy, patience
-	_, err := step.Run(load(t, version), settings)
-	return err
+	return helmIn(t, plane, namespace).Install(t.Context(), name, load(t, version), settings, false)
 }
 
 func TestTwoReleasesOfTheChartInNamespacesOfTheirOwn(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"helm.sh/helm/v4/pkg/action"
-	"helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,29 +15,22 @@ import (
 func TestKindsAreKeptWhateverHelmDoes(t *testing.T) {
 	t.Parallel()
 	plane, c := start(t)
-	configuration := helm(t, plane)
-	if err := install(t, configuration, simulated()); err != nil {
+	h := helmIn(t, plane, releaseNamespace)
+	if err := h.Install(t.Context(), releaseName, load(t, version), simulated(), false); err != nil {
 		t.Fatal(err)
 	}
 	awaitKept(t, c, "simmachines.infrastructure.drover.io")
-	upgrade := action.NewUpgrade(configuration)
-	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = releaseNamespace, kube.HookOnlyStrategy, patience
 	settings := simulated()
 	settings["crds"] = map[string]any{"enabled": false}
-	if _, err := upgrade.Run(releaseName, load(t, nextVersion), settings); err != nil {
+	if err := h.Upgrade(t.Context(), releaseName, load(t, nextVersion), settings); err != nil {
 		t.Fatalf("upgrading without kinds: %v", err)
 	}
 	expectKept(t, c, "simmachines.infrastructure.drover.io")
-	uninstall := action.NewUninstall(configuration)
-	uninstall.WaitStrategy, uninstall.Timeout, uninstall.DeletionPropagation = kube.HookOnlyStrategy, patience, "background"
-	if _, err := uninstall.Run(releaseName); err != nil {
+	if _, err := h.Uninstall(releaseName); err != nil {
 		t.Fatal(err)
 	}
 	expectKept(t, c, "simmachines.infrastructure.drover.io")
-	again := action.NewInstall(configuration)
-	again.ReleaseName, again.Namespace, again.TakeOwnership = "other", releaseNamespace, true
-	again.WaitStrategy, again.Timeout = kube.HookOnlyStrategy, patience
-	if _, err := again.Run(load(t, version), simulated()); err != nil {
+	if err := h.Install(t.Context(), "other", load(t, version), simulated(), true); err != nil {
 		t.Errorf("installing again under another name with --take-ownership: %v", err)
 	}
 }

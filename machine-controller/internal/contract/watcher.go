@@ -42,6 +42,8 @@ type Watcher struct {
 	// Live reads from the API server itself whether the kind can be listed, before a watch on it is
 	// started: an informer without permission would block its readers instead.
 	Live client.Reader
+	// Namespace is the only one that the manager reconciles and may read; "" is all.
+	Namespace string
 	// Cache is where the watched objects end up.
 	Cache cache.Cache
 	// Controller is the controller whose objects own the provider's objects.
@@ -90,7 +92,7 @@ func (w *Watcher) ensure(ctx context.Context, gvk schema.GroupVersionKind) error
 func (w *Watcher) listable(ctx context.Context, gvk schema.GroupVersionKind) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err := w.Live.List(ctx, list, client.Limit(1))
+	err := w.Live.List(ctx, list, client.InNamespace(w.Namespace), client.Limit(1))
 	switch {
 	case apierrors.IsForbidden(err):
 		return &ForbiddenError{GroupKind: gvk.GroupKind(), Err: err}

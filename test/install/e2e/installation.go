@@ -17,6 +17,17 @@ import (
 	"drover.io/test/framework"
 )
 
+const (
+	releaseName = "drover"
+	// namespace is that of the managers.
+	namespace = "drover-system"
+)
+
+// simulated are the settings of an installation with simulated machines, whose state is on a PersistentVolume.
+func simulated() map[string]any {
+	return map[string]any{"infrastructure": map[string]any{"sim": map[string]any{"stateClaim": claimName}}}
+}
+
 // claimName is that of the PersistentVolumeClaim and of the PersistentVolume for the state of simulated machines.
 const claimName = "sim-state"
 

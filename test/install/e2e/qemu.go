@@ -38,7 +38,7 @@ func virtualMachine(ctx context.Context, s *site) (err error) {
 	}
 	settings := simulated()
 	settings["infrastructure"].(map[string]any)["qemu"] = nil
-	if err := s.helm.install(ctx, s.now, settings); err != nil {
+	if err := s.helm.Install(ctx, releaseName, s.now.chart, settings, false); err != nil {
 		return err
 	}
 	state := filepath.Join(s.stack.Dir, "qemu")

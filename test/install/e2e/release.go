@@ -13,7 +13,8 @@ import (
 	"time"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
+
+	"drover.io/test/install/helm"
 )
 
 // programs are those that the stories run.
@@ -56,17 +57,15 @@ func makeReleases(ctx context.Context, root, dir, revision string) (before, now 
 // makeRelease makes manifests, chart and the images of the programs.
 func makeRelease(ctx context.Context, source, dir, version string) (*release, error) {
 	r := &release{version: version, folder: filepath.Join(dir, version), images: filepath.Join(dir, version+"-images", "images")}
-	for _, arguments := range [][]string{
-		{"images", "--only", strings.Join(programs, ","), "--out", filepath.Dir(r.images)},
-		{"all", "--images=false", "--out", r.folder},
-	} {
-		arguments = append([]string{"run", "."}, append(arguments, "--version", version)...)
-		if err := command(ctx, filepath.Join(source, "release"), "go", arguments...); err != nil {
-			return nil, fmt.Errorf("making release %s: %w", version, err)
-		}
+	arguments := []string{"run", ".", "images", "--only", strings.Join(programs, ","), "--version", version, "--out", filepath.Dir(r.images)}
+	if err := command(ctx, filepath.Join(source, "release"), "go", arguments...); err != nil {
+		return nil, fmt.Errorf("making release %s: %w", version, err)
+	}
+	if err := helm.MakeRelease(ctx, source, version, r.folder); err != nil {
+		return nil, err
 	}
 	var err error
-	r.chart, err = loader.Load(filepath.Join(r.folder, "drover-"+strings.TrimPrefix(version, "v")+".tgz"))
+	r.chart, err = helm.Load(r.folder, version)
 	return r, err
 }
 

@@ -47,7 +47,7 @@ func removal(ctx context.Context, s *site) error {
 	if err := s.uninstallKeepsMachines(ctx, 6); err != nil {
 		return err
 	}
-	if err := s.helm.install(ctx, s.now, simulated()); err != nil {
+	if err := s.helm.Install(ctx, releaseName, s.now.chart, simulated(), false); err != nil {
 		return fmt.Errorf("installing again: %w", err)
 	}
 	if err := s.awaitManagers(ctx, s.now); err != nil {
@@ -75,7 +75,7 @@ func removal(ctx context.Context, s *site) error {
 
 // uninstallKeepsMachines proves that helm uninstall names the kinds that it keeps, and keeps the Machines.
 func (s *site) uninstallKeepsMachines(ctx context.Context, count int) error {
-	output, err := s.helm.uninstall()
+	output, err := s.helm.Uninstall(releaseName)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *site) kindsAreKept(ctx context.Context) error {
 
 // explainsRemoval proves that the notes of the chart say what comes before its removal.
 func (s *site) explainsRemoval() error {
-	notes, err := s.helm.notes()
+	notes, err := s.helm.Notes(releaseName)
 	if err == nil && !strings.Contains(notes, "Before you uninstall, delete the Clusters and Machines") {
 		err = fmt.Errorf("the notes do not explain the removal: %q", notes)
 	}
@@ -120,7 +120,7 @@ func (s *site) explainsRemoval() error {
 
 // remove does what docs/guides/install.md says once no Machine is left, and checks that nothing of Drover is left.
 func (s *site) remove(ctx context.Context) error {
-	if _, err := s.helm.uninstall(); err != nil {
+	if _, err := s.helm.Uninstall(releaseName); err != nil {
 		return err
 	}
 	if err := s.awaitNoPods(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"drover.io/test/controlplane"
 	"drover.io/test/framework"
+	"drover.io/test/install/helm"
 	"drover.io/test/process"
 	"drover.io/test/vm"
 	"drover.io/test/workflow"
@@ -28,7 +29,7 @@ type site struct {
 	stack  *framework.Stack
 	node   *vm.Container
 	client client.Client
-	helm   *helm
+	helm   *helm.Client
 	fleet  *workflow.Workflow
 	// before is the release before now.
 	before, now *release
@@ -49,7 +50,7 @@ func startSite(ctx context.Context, root, dir string, before, now *release) (*si
 	}
 	step("two control planes run, one with kube-scheduler")
 	s.client = s.stack.ManagementClient
-	if s.helm, err = newHelm(s.stack.Kubeconfig("management")); err != nil {
+	if s.helm, err = helm.New(s.stack.Kubeconfig("management"), namespace); err != nil {
 		return s, err
 	}
 	_, port := s.stack.Workload.Endpoint()

@@ -19,7 +19,7 @@ func freshInstallation(ctx context.Context, s *site) error {
 		return err
 	}
 	start := time.Now()
-	if err := s.helm.install(ctx, s.now, simulated()); err != nil {
+	if err := s.helm.Install(ctx, releaseName, s.now.chart, simulated(), false); err != nil {
 		return err
 	}
 	step("helm install returned after %.1f s", time.Since(start).Seconds())
@@ -163,7 +163,7 @@ func upgrade(ctx context.Context, s *site) error {
 	if err := s.prepareNamespace(ctx); err != nil {
 		return err
 	}
-	if err := s.helm.install(ctx, s.before, simulated()); err != nil {
+	if err := s.helm.Install(ctx, releaseName, s.before.chart, simulated(), false); err != nil {
 		return err
 	}
 	if err := s.fleet.Create(ctx, 3); err != nil {
@@ -179,7 +179,7 @@ func upgrade(ctx context.Context, s *site) error {
 	}
 	step("3 Machines run under release %s", s.before.version)
 	start := time.Now()
-	if err := s.helm.upgrade(ctx, s.now); err != nil {
+	if err := s.helm.Upgrade(ctx, releaseName, s.now.chart, simulated()); err != nil {
 		return err
 	}
 	if err := s.awaitManagers(ctx, s.now); err != nil {

@@ -26,6 +26,7 @@ import (
 
 	"drover.io/test/controlplane/binaries"
 	"drover.io/test/framework"
+	"drover.io/test/install/helm"
 	"drover.io/test/process"
 )
 
@@ -43,7 +44,8 @@ type installation struct {
 	accounts string
 	// namespace is that of its objects.
 	namespace string
-	// labelled means that its objects have the watch-filter label, with its name.
+	// labelled means that its objects have the watch-filter label, with its name. The permissions are then those of the
+	// whole cluster.
 	labelled bool
 
 	managers []*framework.Manager
@@ -54,9 +56,44 @@ var programs = map[string]string{
 	"machine-controller": "drover-machine-controller", "bootstrap": "drover-bootstrap", "infra-sim": "drover-infra-sim",
 }
 
-// permit makes the ServiceAccounts and gives them what the shipped ones have: their cluster roles, and the roles of
-// their own namespace in this one.
+// permit makes the ServiceAccounts and their permissions. An installation of one namespace has those of the chart, which
+// hold in that namespace; the other one has the cluster roles of the manifests.
 func (i *installation) permit(ctx context.Context) error {
+	if !i.labelled {
+		return i.installChart(ctx)
+	}
+	return i.copyRoles(ctx)
+}
+
+// installChart installs the chart for the namespace of the objects. Nothing runs its Pods here: the managers are started
+// under its ServiceAccounts.
+func (i *installation) installChart(ctx context.Context) error {
+	root, err := binaries.Root()
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(i.stack.Dir, i.accounts+"-release")
+	if err := helm.MakeRelease(ctx, root, "v0.1.0", folder); err != nil {
+		return err
+	}
+	chart, err := helm.Load(folder, "v0.1.0")
+	if err != nil {
+		return err
+	}
+	h, err := helm.New(i.stack.Kubeconfig("management"), i.accounts)
+	if err != nil {
+		return err
+	}
+	return h.Install(ctx, "drover", chart, map[string]any{
+		"watchNamespace": i.namespace,
+		"infrastructure": map[string]any{"sim": nil},
+		"crds":           map[string]any{"enabled": false}, // they are there
+	}, false)
+}
+
+// copyRoles gives the ServiceAccounts what the shipped ones have: their cluster roles, and the roles of their own
+// namespace in this one.
+func (i *installation) copyRoles(ctx context.Context) error {
 	c := i.stack.ManagementClient
 	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.accounts}}); err != nil {
 		return err

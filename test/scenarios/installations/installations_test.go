@@ -145,11 +145,11 @@ func TestTwoInstallationsLeaveEachOtherAlone(t *testing.T) {
 func runBoth(t *testing.T, both []*installation, args [2]string) {
 	ctx, stack := t.Context(), both[0].stack
 	for i, each := range both {
-		must(t, each.permit(ctx))
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: each.namespace}}
 		if err := stack.ManagementClient.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
+		must(t, each.permit(ctx))
 		must(t, each.launch(ctx, args[i]))
 		must(t, each.begin(ctx))
 	}
