@@ -57,9 +57,15 @@ func (p nodes) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	return reconcile.Result{}, nil
 }
 
+// nodeCache has the Nodes of a workload cluster, as a connection to it does.
+type nodeCache interface {
+	nodematch.Nodes
+	Node(name string) (*corev1.Node, bool)
+}
+
 // nodesOf finds a Machine's Node by providerID. A Node with the name in nodeRef and without a
 // providerID has just registered again.
-func nodesOf(connection *workload.Connection, m *clusterv1.Machine, byName map[string]*clusterv1.Machine) []*corev1.Node {
+func nodesOf(connection nodeCache, m *clusterv1.Machine, byName map[string]*clusterv1.Machine) []*corev1.Node {
 	if m.Spec.ProviderID != "" {
 		named := func(name string) (*clusterv1.Machine, error) { return byName[name], nil }
 		if nodes, _, _ := nodematch.ByProviderID(connection, m, named); len(nodes) > 0 {
