@@ -37,7 +37,7 @@ for file in api/crds/bases/*.yaml; do
     }
     /^ *pattern: \^\(\\\+\|-\)\?\(\(\[0-9\]/ { $0 = indent "pattern: ^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$" }
     { print; previous = $0 }
-    /^ *format: date-time$/ { print indent "pattern: ^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$" }
+    /^ *format: date-time$/ { print indent "pattern: ^[1-8][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$" }
   ' "$file" > "$scratch/bounded" && cp "$scratch/bounded" "$file"
 done
 (cd api/crds && printf 'resources:\n' && printf -- '- %s\n' bases/*.yaml) > api/crds/kustomization.yaml

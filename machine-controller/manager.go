@@ -75,7 +75,11 @@ func newClaimer(mgr ctrl.Manager, o *options) (*claim.Claimer, error) {
 func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.PassiveClock, o *options) error {
 	watch := predicates.WatchFilter(o.WatchFilter)
 	resolver := &contract.Resolver{Reader: mgr.GetClient()}
-	templates := &contract.Templates{Resolver: resolver, Watch: watch, Live: mgr.GetAPIReader()}
+	bounded, err := manager.BoundedReader(mgr, contract.MaxElements)
+	if err != nil {
+		return fmt.Errorf("making a client for templates: %w", err)
+	}
+	templates := &contract.Templates{Resolver: resolver, Watch: watch, Live: bounded}
 	limits := controller.Options{MaxConcurrentReconciles: o.WorkerCount}
 	recorder := mgr.GetEventRecorder(name)
 	guard, err := newGuard(mgr, workloads, clk, o)
@@ -107,7 +111,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 		},
 		&machinepolicy.Reconciler{Client: mgr.GetClient()},
 		&machinehealthcheck.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clk,
+			Client: mgr.GetClient(), Live: bounded, Workloads: workloads, Guard: guard, Events: recorder, Clock: clk,
 		},
 	} {
 		if err := each.Register(mgr, watch, limits); err != nil {

@@ -12,17 +12,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
 const (
 	kubeletConfigFile  = "/var/lib/kubelet/config.yaml"
 	defaultClusterDNS  = "10.96.0.10"
 	containerdEndpoint = "unix:///run/containerd/containerd.sock"
+
+	kubeletConfigurationField = "spec.kubelet.configuration"
+
+	// maxKubeletConfiguration is how many bytes the operator's part of the configuration may have. The API server accepts
+	// any object there, and one of a megabyte takes several hundred times as much while it is parsed.
+	maxKubeletConfiguration = 16 << 10
 )
+
+// checkKubeletConfigurationSize refuses an operator's part that is too large, before it is parsed.
+func checkKubeletConfigurationSize(spec *bootstrapv1.BootstrapConfigSpec) error {
+	if fragment := spec.Kubelet.Configuration; fragment != nil && len(fragment.Raw) > maxKubeletConfiguration {
+		return invalid(kubeletConfigurationField, "has %d bytes, more than the %d allowed", len(fragment.Raw), maxKubeletConfiguration)
+	}
+	return nil
+}
 
 // kubeletConfiguration is the operator's fragment merged over the defaults.
 func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
-	const field = "spec.kubelet.configuration"
 	if problems := validation.IsDNS1123Subdomain(in.ClusterDomain); in.ClusterDomain != "" && len(problems) > 0 {
 		return nil, invalid("Cluster.spec.clusterNetwork.serviceDomain", "%s", problems[0])
 	}
@@ -43,25 +58,24 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	}
 	// The kubelet ignores a field that it does not have, with only a line in its log.
 	if err := yaml.UnmarshalStrict(out, &kubeletv1.KubeletConfiguration{}); err != nil {
-		return nil, invalid(field, "%s", decodeProblem(err))
+		return nil, invalid(kubeletConfigurationField, "%s", decodeProblem(err))
 	}
 	return out, nil
 }
 
 // kubeletFragment is the operator's part of the configuration; nil if there is none.
 func kubeletFragment(in Input) (map[string]any, error) {
-	const field = "spec.kubelet.configuration"
 	fragment := in.Spec.Kubelet.Configuration
 	if fragment == nil || len(fragment.Raw) == 0 {
 		return nil, nil
 	}
 	var patch map[string]any
 	if err := json.Unmarshal(fragment.Raw, &patch); err != nil {
-		return nil, invalid(field, "is not an object")
+		return nil, invalid(kubeletConfigurationField, "is not an object")
 	}
 	for key, want := range map[string]any{"apiVersion": kubeletv1.SchemeGroupVersion.String(), "kind": "KubeletConfiguration"} {
 		if got, set := patch[key]; set && got != want {
-			return nil, invalid(field+"."+key, "must be %v", want)
+			return nil, invalid(kubeletConfigurationField+"."+key, "must be %v", want)
 		}
 	}
 	if err := checkHealthz(patch); err != nil {
@@ -72,7 +86,7 @@ func kubeletFragment(in Input) (map[string]any, error) {
 
 // checkHealthz refuses to move the endpoint of the host's health check.
 func checkHealthz(patch map[string]any) error {
-	const field = "spec.kubelet.configuration."
+	const field = kubeletConfigurationField + "."
 	if port, set := patch["healthzPort"]; set && port != float64(healthzPort) {
 		return invalid(field+"healthzPort", "must be %d, which the host's health check reads", healthzPort)
 	}

@@ -169,6 +169,9 @@ func Describe(in Input) (*Node, error) {
 	if in.Version != "" && !kubernetesVersion.MatchString(in.Version) {
 		return nil, invalid("Machine.spec.version", "must be a version of Kubernetes such as v1.36.3")
 	}
+	if err := checkKubeletConfigurationSize(in.Spec); err != nil {
+		return nil, err
+	}
 	if err := checkText(in.Spec); err != nil {
 		return nil, err
 	}

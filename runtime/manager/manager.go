@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/version"
 )
 
@@ -112,6 +113,18 @@ func registerBuildInfo(registry prometheus.Registerer) error {
 // UncachedClient returns a client that reads from the management cluster itself, with the manager's scheme and connections.
 func UncachedClient(mgr ctrl.Manager) (client.Client, error) {
 	return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+}
+
+// maxObject is how many bytes an object is read with by [BoundedReader]: more than etcd stores of one.
+const maxObject = 8 << 20
+
+// BoundedReader returns a client that reads from the management cluster itself, and JSON alone: objects without Go type. One
+// that has more elements than allowed fails with an [httplimit.TooManyElementsError] before it is decoded, which takes some
+// hundred bytes for each element of what tenants write.
+func BoundedReader(mgr ctrl.Manager, elements int) (client.Reader, error) {
+	bounded := *mgr.GetHTTPClient()
+	bounded.Transport = httplimit.WrapJSON(bounded.Transport, maxObject, elements)
+	return client.New(mgr.GetConfig(), client.Options{HTTPClient: &bounded, Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 }
 
 // podNamespace is where a pod finds the name of its own namespace.

@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,11 +13,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/httplimit"
 )
 
 // useKubeconfig makes a server the management cluster of the test.
@@ -76,6 +80,51 @@ func TestNewConnectsAsTheFlagsHaveIt(t *testing.T) {
 	}
 	if agent := <-agents; agent != "drover-test" {
 		t.Errorf("the user agent is %q", agent)
+	}
+}
+
+// TestBoundedReaderDecodesNoLargeObject reads objects whose size a tenant chose.
+func TestBoundedReaderDecodesNoLargeObject(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/api":
+			_, _ = w.Write([]byte(`{"kind":"APIVersions","versions":[]}`))
+		case "/apis":
+			_, _ = w.Write([]byte(`{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"g","versions":[{"groupVersion":"g/v1","version":"v1"}]}]}`))
+		case "/apis/g/v1":
+			_, _ = w.Write([]byte(`{"kind":"APIResourceList","groupVersion":"g/v1","resources":[{"name":"things","kind":"Thing","namespaced":true,"verbs":["get"]}]}`))
+		case "/apis/g/v1/namespaces/ns/things/small":
+			_, _ = w.Write([]byte(`{"kind":"Thing","apiVersion":"g/v1","metadata":{"name":"small"},"spec":{"x":"` + strings.Repeat("{},", 10_000) + `"}}`))
+		case "/apis/g/v1/namespaces/ns/things/large":
+			_, _ = w.Write([]byte(`{"kind":"Thing","apiVersion":"g/v1","metadata":{"name":"large"},"spec":{"x":[` + strings.Repeat("{},", 100_000) + `{}]}}`))
+		default:
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+	}))
+	t.Cleanup(server.Close)
+	useKubeconfig(t, server.URL)
+	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := New("drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := BoundedReader(mgr, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("g/v1")
+	object.SetKind("Thing")
+	if err := reader.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "small"}, object); err != nil || object.GetName() != "small" {
+		t.Errorf("small: got %q, %v", object.GetName(), err)
+	}
+	err = reader.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "large"}, object)
+	if _, refused := errors.AsType[*httplimit.TooManyElementsError](err); !refused {
+		t.Errorf("large: got %v, want a refusal", err)
 	}
 }
 

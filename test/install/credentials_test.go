@@ -153,3 +153,26 @@ func updateSubresource(t *testing.T, c client.Client, subresource string) error 
 	namespace.Labels["infrastructure.drover.io/own-credentials"] = "allowed"
 	return c.SubResource(subresource).Update(t.Context(), namespace)
 }
+
+// TestNamespacesWithTheLabelAreNamedByHelm: the policy cannot refuse a label that was set before it was there.
+func TestNamespacesWithTheLabelAreNamedByHelm(t *testing.T) {
+	t.Parallel()
+	plane, c := start(t)
+	for name, value := range map[string]string{"early": "allowed", "other": "no"} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"infrastructure.drover.io/own-credentials": value}}}
+		if err := c.Create(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := helmIn(t, plane, releaseNamespace)
+	if err := h.Install(t.Context(), releaseName, load(t, version), simulated(), false); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := h.Notes(releaseName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(notes, "infrastructure.drover.io/own-credentials: early.") {
+		t.Errorf("the notes do not name the namespace that has the label, and no other:\n%s", notes)
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
@@ -200,10 +201,17 @@ func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.Bootst
 	if equalStatus(observed, &config.Status) {
 		return nil
 	}
-	before := config.DeepCopy()
-	before.Status = *observed
-	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, config.DeepCopy(), client.MergeFrom(before))); err != nil {
+	before, after := withoutSpec(config), withoutSpec(config)
+	observed.DeepCopyInto(&before.Status)
+	config.Status.DeepCopyInto(&after.Status)
+	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, after, client.MergeFrom(before))); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
 	return nil
+}
+
+// withoutSpec is what identifies the object for a patch. A patch is computed from both objects as a whole, which with a large
+// spec takes many times its size.
+func withoutSpec(config *bootstrapv1.BootstrapConfig) *bootstrapv1.BootstrapConfig {
+	return &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name, ResourceVersion: config.ResourceVersion}}
 }

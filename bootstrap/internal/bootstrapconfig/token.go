@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -225,13 +226,14 @@ func (r *Reconciler) setFinalizer(ctx context.Context, config *bootstrapv1.Boots
 	if hasFinalizer(config) == on {
 		return nil
 	}
-	changed := config.DeepCopy()
+	before, changed := withoutSpec(config), withoutSpec(config)
+	before.Finalizers, changed.Finalizers = config.Finalizers, slices.Clone(config.Finalizers)
 	if on {
 		controllerutil.AddFinalizer(changed, bootstrapv1.TokenFinalizer)
 	} else {
 		controllerutil.RemoveFinalizer(changed, bootstrapv1.TokenFinalizer)
 	}
-	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(config, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
 	config.Finalizers, config.ResourceVersion = changed.Finalizers, changed.ResourceVersion

@@ -35,7 +35,7 @@ The full name of a program's image. A digest of the release belongs to the tag o
 {{- define "drover.image" -}}
 {{- $image := .root.Values.image -}}
 {{- $digest := .settings.digest -}}
-{{- if and (not $digest) (not $image.tag) }}{{ $digest = get ($image.digests | default dict) .program }}{{ end -}}
+{{- if and (not $digest) (not $image.tag) }}{{ $digest = get (.root.Files.Get "files/digests.yaml" | fromYaml) .program }}{{ end -}}
 {{- printf "%s/drover-%s:%s%s" ($image.registry | default (index .root.Chart.Annotations "drover.io/registry") | default "localhost") .program ($image.tag | default .root.Chart.AppVersion) (ternary (printf "@%s" $digest) "" (not (empty $digest))) -}}
 {{- end -}}
 

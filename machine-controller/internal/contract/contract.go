@@ -65,6 +65,20 @@ func (e *ForbiddenError) Error() string {
 // Unwrap returns the API server's own refusal.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
+// MaxElements is how many objects, arrays and values an object may have that is read as a whole from the API server.
+const MaxElements = 20_000
+
+// TooLargeError means that an object has more than [MaxElements]: to read it would take memory that all namespaces share.
+type TooLargeError struct {
+	GroupKind schema.GroupKind
+	Name      string
+}
+
+// Error names the object and the limit.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s %q has more than %d elements: make it smaller", e.GroupKind.Kind, e.Name, MaxElements)
+}
+
 // IsMisconfigured reports whether err needs a person to install, label, permit or correct
 // something before the referenced object can be read; retrying alone will not help.
 func IsMisconfigured(err error) bool {
@@ -72,7 +86,8 @@ func IsMisconfigured(err error) bool {
 		crd       *MissingCRDError
 		label     *MissingLabelError
 		forbidden *ForbiddenError
+		large     *TooLargeError
 		foreign   *predicates.ForeignError
 	)
-	return errors.As(err, &foreign) || errors.As(err, &crd) || errors.As(err, &label) || errors.As(err, &forbidden) || IsInvalidReference(err)
+	return errors.As(err, &foreign) || errors.As(err, &large) || errors.As(err, &crd) || errors.As(err, &label) || errors.As(err, &forbidden) || IsInvalidReference(err)
 }

@@ -5,6 +5,7 @@ package contract
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/predicates"
 )
 
@@ -25,7 +27,8 @@ import (
 // that they cost no memory and are never stale.
 type Templates struct {
 	Resolver *Resolver
-	Live     client.Reader
+	// Live reads from the API server itself, objects of at most [MaxElements].
+	Live client.Reader
 	// Watch keeps the templates that are labelled for another manager from being claimed.
 	Watch predicates.WatchFilter
 }
@@ -65,6 +68,9 @@ func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.Co
 	if err := t.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
 		if apierrors.IsForbidden(err) {
 			return nil, &ForbiddenError{GroupKind: ref.GroupKind(), Err: err}
+		}
+		if _, large := errors.AsType[*httplimit.TooManyElementsError](err); large {
+			return nil, &TooLargeError{ref.GroupKind(), ref.Name}
 		}
 		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	}

@@ -6,6 +6,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/logtest"
 )
 
@@ -58,6 +60,7 @@ func TestTemplates(t *testing.T) {
 		"names a missing permission":                 {ref: template, readErr: apierrors.NewForbidden(resource, "t", nil), template: IsMisconfigured, instance: IsInvalidReference},
 		"refuses a template of no namespace":         {ref: template, clusterScope: true, template: IsInvalidReference, instance: IsInvalidReference},
 		"refuses an instance of no namespace":        {ref: instance, clusterScope: true, template: IsInvalidReference, instance: IsInvalidReference},
+		"names a template that is too large":         {ref: template, readErr: fmt.Errorf("reading body: %w", &httplimit.TooManyElementsError{Limit: MaxElements}), template: IsMisconfigured, instance: IsInvalidReference},
 		"returns an error that a retry can overcome": {ref: template, readErr: errors.New("boom"), template: func(err error) bool { return err != nil && !IsMisconfigured(err) }, instance: IsInvalidReference},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,6 +151,7 @@ func TestMessagesNameTheCorrection(t *testing.T) {
 		`no CustomResourceDefinition "things.g" for kind Thing.g: install the provider that serves it or correct the reference`:      &MissingCRDError{gk, "things.g"},
 		`not allowed to read kind Thing.g: give the provider a ClusterRole labelled cluster.x-k8s.io/aggregate-to-manager=true (no)`: &ForbiddenError{gk, errors.New("no")},
 		`Thing.g cannot be referenced here: name a template`:                                                                         &InvalidReferenceError{gk, "a template"},
+		`Thing "t" has more than 20000 elements: make it smaller`:                                                                    &TooLargeError{gk, "t"},
 	} {
 		if got := err.Error(); got != want || !IsMisconfigured(err) {
 			t.Errorf("message %q, want %q", got, want)

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -107,22 +106,15 @@ func (c *Chart) setVersion(version, registry string) error {
 	return err
 }
 
-// setDigests replaces the default of the setting image.digests. The file keeps its comments, so it is changed as text.
+// setDigests adds the digests as a file of the chart, and not as a default of a setting: helm upgrade --reuse-values keeps
+// the defaults of the release before, whose digests are those of its images.
 func (c *Chart) setDigests(digests map[string]string) error {
 	if len(digests) == 0 {
 		return nil
 	}
-	const none = "\n  digests: {}\n"
-	if bytes.Count(c.files["values.yaml"], []byte(none)) != 1 {
-		return fmt.Errorf("values.yaml must have the line %q once", strings.TrimSpace(none))
-	}
-	var block strings.Builder
-	block.WriteString("\n  digests:\n")
-	for _, name := range slices.Sorted(maps.Keys(digests)) {
-		fmt.Fprintf(&block, "    %s: %s\n", name, digests[name])
-	}
-	c.files["values.yaml"] = bytes.Replace(c.files["values.yaml"], []byte(none), []byte(block.String()), 1)
-	return nil
+	content, err := yaml.Marshal(digests)
+	c.files["files/digests.yaml"] = content
+	return err
 }
 
 // join reads the objects of a kustomization as one stream.

@@ -248,6 +248,71 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 	}
 }
 
+// TestAnUpgradeThatReusesValuesRunsTheNewImages: helm upgrade --reuse-values renders the new chart with all values of the
+// release before, defaults included.
+func TestAnUpgradeThatReusesValuesRunsTheNewImages(t *testing.T) {
+	t.Parallel()
+	programs, err := program.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chartOf := func(version, digit string) *Chart {
+		digests := map[string]string{}
+		for _, p := range programs {
+			digests[p.Name] = "sha256:" + strings.Repeat(digit, 64)
+		}
+		c, err := Assemble(root, programs, Release{Version: version, Registry: "registry.example/drover", Digests: digests})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before, err := loader.LoadFiles(chartOf("v1.2.3", "a").buffered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := chartOf("v1.2.4", "b").Render("some-namespace", before.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*unstructured.Unstructured{}
+	for _, object := range objects {
+		byName[object.GetKind()+"/"+object.GetName()] = object
+	}
+	want := "registry.example/drover/drover-machine-controller:v1.2.4@sha256:" + strings.Repeat("b", 64)
+	if got := container(t, byName, "machine-controller")["image"]; got != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// TestSettingsOfAllManagersStayTheSameForEach: a template must not write what is only of one manager into the settings of all.
+func TestSettingsOfAllManagersStayTheSameForEach(t *testing.T) {
+	t.Parallel()
+	objects := render(t, map[string]any{
+		"infrastructure": map[string]any{"aws": nil, "qemu": nil, "vsphere": nil},
+		"nodeSelector":   map[string]any{"kubernetes.io/os": "linux"},
+		"networkPolicy":  map[string]any{"enabled": true},
+		"metrics":        map[string]any{"serviceMonitor": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}}},
+	})
+	for name, object := range objects {
+		switch object.GetKind() {
+		case "Deployment":
+			want := map[string]string{"kubernetes.io/os": "linux"}
+			if name == "Deployment/drover-infra-qemu" {
+				want["drover.io/qemu-host"] = "true"
+			}
+			got, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "spec", "nodeSelector")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the nodeSelector of %s (-want +got):\n%s", name, diff)
+			}
+		case "NetworkPolicy":
+			if value, found := object.GetLabels()["release"]; found {
+				t.Errorf("%s has the label release: %s of the ServiceMonitors", name, value)
+			}
+		}
+	}
+}
+
 func TestAClaimKeepsTheStateOfTheSimulator(t *testing.T) {
 	t.Parallel()
 	objects := render(t, map[string]any{"infrastructure": map[string]any{"sim": map[string]any{"stateClaim": "hosts"}}})
