@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -79,9 +80,10 @@ func Render(n *node.Node) ([]byte, error) {
 		c.addDisk(d)
 	}
 	if n.Hostname != "" {
-		no := false
-		// On RHEL and Rocky cloud-init prefers the name that the cloud gives, unless that is turned off.
-		c.PreserveHostname, c.PreferFQDN = &no, &no
+		no, whole := false, strings.Contains(n.Hostname, ".")
+		// On RHEL and Rocky cloud-init prefers the name that the cloud gives, unless that is turned off. Of a name with dots
+		// it takes the first label only, unless that is turned on.
+		c.PreserveHostname, c.PreferFQDN = &no, &whole
 	}
 	files, jinja := append(n.AllFiles(), unitFiles(n.Units)...), false
 	for _, f := range files {

@@ -59,6 +59,10 @@ func TestModulesOfANode(t *testing.T) {
 			&node.Node{Hostname: "m1"},
 			map[string]any{"hostname": "m1", "preserve_hostname": false, "prefer_fqdn_over_hostname": false},
 		},
+		"a host name of several labels, of which cloud-init must not take the first only": {
+			&node.Node{Hostname: "m.1"},
+			map[string]any{"hostname": "m.1", "preserve_hostname": false, "prefer_fqdn_over_hostname": true},
+		},
 		"packages": {&node.Node{Packages: []string{"jq", "nfs-common"}}, map[string]any{"packages": []any{"jq", "nfs-common"}}},
 		"an upgrade, which may need a new kernel": {
 			&node.Node{Upgrade: true}, map[string]any{"package_upgrade": true, "package_reboot_if_required": true},

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"errors"
 	"io/fs"
 	"slices"
 	"strings"
@@ -97,6 +98,13 @@ func TestHostname(t *testing.T) {
 	in.Spec.Hostname = bootstrapv1.HostnameFromMachine
 	if n := describe(t, in); n.Hostname != "m1" {
 		t.Errorf("from the Machine it is %q", n.Hostname)
+	}
+	in.MachineName = strings.Repeat("m", 63)
+	describe(t, in)
+	in.MachineName += "m"
+	_, err := Describe(in)
+	if invalid, is := errors.AsType[*InvalidError](err); !is || invalid.Field != "spec.hostname" {
+		t.Errorf("a name that no Node can have: %v", err)
 	}
 }
 
@@ -199,7 +207,7 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 		}
 	}
 	script, _ := contentAt(t, n, ScriptFile)
-	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\n/usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
+	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\n[ -e "+joinedFile+" ] || /usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
 		t.Errorf("the script is %q", script)
 	}
 }

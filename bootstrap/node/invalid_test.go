@@ -77,6 +77,7 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		"two words as providerID":       {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "a --root-dir=/x" }, "spec.kubelet.providerID"},
 		"expression that is not closed": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "{{ ds" }, "spec.kubelet.providerID"},
 		"statement as hostname":         {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.HostnameOverride = "{% if x %}" }, "spec.kubelet.hostnameOverride"},
+		"variable in cloud-config":      {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "aws:///${COREOS_EC2_INSTANCE_ID}" }, "spec.kubelet.providerID"},
 		"expression in Ignition":        {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "{{ ds.x }}" }, "spec.kubelet.providerID"},
 		"endpoint without a port":       {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Join.Endpoint = "10.0.0.1" }, "spec.join.endpoint"},
 		"noProxy without a proxy":       {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Proxy.NoProxy = []string{"a"} }, "spec.proxy.noProxy"},

@@ -24,6 +24,9 @@ const (
 	joinFile      = joinFolder + "/join.json"
 	discoveryFile = joinFolder + "/discovery.conf"
 	patchFolder   = joinFolder + "/patches"
+
+	// joinedFile exists once kubeadm has joined.
+	joinedFile = joinFolder + "/joined"
 )
 
 // joinConfiguration is the part of kubeadm's JoinConfiguration v1beta4 that we use.

@@ -152,6 +152,9 @@ func checkTemplated(os distribution, field, value string) error {
 	if hasJinja(value) && os.format != bootstrapv1.CloudConfig {
 		return invalid(field, "jinja expressions work in cloud-config only: use a variable of %s such as ${COREOS_EC2_INSTANCE_ID}", os.metadata)
 	}
+	if os.metadata == "" && variable.MatchString(value) {
+		return invalid(field, "the operating system has no file with variables, so that they would be empty: use an expression such as {{ v1.instance_id }}")
+	}
 	rest := value
 	for {
 		before, after, found := strings.Cut(rest, "{{")

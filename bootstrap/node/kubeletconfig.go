@@ -5,7 +5,6 @@ package node
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -54,7 +53,7 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	config = merge(config, patch)
 	out, err := yaml.Marshal(config)
 	if err != nil {
-		return nil, fmt.Errorf("writing KubeletConfiguration: %w", err)
+		return nil, invalid(kubeletConfigurationField, "cannot be written as YAML, whose keys are not as long")
 	}
 	// The kubelet ignores a field that it does not have, with only a line in its log.
 	if err := yaml.UnmarshalStrict(out, &kubeletv1.KubeletConfiguration{}); err != nil {

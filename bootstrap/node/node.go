@@ -164,6 +164,9 @@ type Input struct {
 // kubernetesVersion is a semantic version, with what vendors add to it.
 var kubernetesVersion = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`)
 
+// maxHostname is how long the label kubernetes.io/hostname of a Node may be.
+const maxHostname = 63
+
 // Describe returns what the host must have. An error is an *InvalidError that names the field to change.
 func Describe(in Input) (*Node, error) {
 	if in.Version != "" && !kubernetesVersion.MatchString(in.Version) {
@@ -193,6 +196,9 @@ func Describe(in Input) (*Node, error) {
 		PostCommands: in.Spec.PostCommands,
 	}
 	if in.Spec.Hostname == bootstrapv1.HostnameFromMachine {
+		if len(in.MachineName) > maxHostname {
+			return nil, invalid("spec.hostname", "the name of the Machine has more than %d characters, which no Node can have as its host name: use a shorter one", maxHostname)
+		}
 		n.Hostname = in.MachineName
 	}
 	for _, part := range []func(*Node, distribution, Input) error{

@@ -97,7 +97,9 @@ func (n *Node) script() []byte {
 	for _, service := range n.Services {
 		line("systemctl enable --quiet %s", service)
 		if service == kubeletUnit && n.kubeadm != "" {
-			line("%s join --config %s", n.kubeadm, joinFile) // starts the kubelet when it has its configuration
+			// It starts the kubelet when that has its configuration. A second run, after a reboot in between, must not join again.
+			line("[ -e %s ] || %s join --config %s", joinedFile, n.kubeadm, joinFile)
+			line("touch %s", joinedFile)
 			continue
 		}
 		line("systemctl restart %s", service)

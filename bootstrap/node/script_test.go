@@ -257,6 +257,41 @@ func TestArchiveThatCannotBeUnpackedEndsTheBootstrap(t *testing.T) {
 	}
 }
 
+// TestBootstrapGoesOnAfterAReboot: Flatcar runs the script again at the next boot if it did not end, and kubeadm refuses to
+// join a host that has its files already.
+func TestBootstrapGoesOnAfterAReboot(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	kubeadm := root + "/kubeadm"
+	for file, content := range map[string]string{
+		kubeadm:                       "#!/bin/bash\nif [ -e " + root + "/kubelet.conf ]; then exit 1; fi\ntouch " + root + "/kubelet.conf\n",
+		root + commandPath("post", 0): "#!/bin/bash\n[ -e " + root + "/rebooted ]\n",
+		root + sysctlFile:             "",
+		root + joinFile:               "{}",
+	} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o700); err != nil { //nolint:gosec // it is a program
+			t.Fatal(err)
+		}
+	}
+	n := &Node{kubeadm: "KUBEADM", Services: []string{kubeletUnit}, PostCommands: []string{"x"}}
+	script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --", "systemctl", "true", "KUBEADM", kubeadm).Replace(string(n.script()))
+	if out, err := bash(t, script); err == nil {
+		t.Fatalf("the first run was not interrupted:\n%s", out)
+	}
+	if err := os.WriteFile(root+"/rebooted", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := bash(t, script); err != nil {
+		t.Errorf("the second run failed: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(root + SuccessFile); err != nil {
+		t.Error("there is no success file")
+	}
+}
+
 // TestMissingVariableOfFlatcarEndsTheBootstrap, as missing metadata does with jinja: coreos-metadata.service failed, or the
 // cloud has no such variable.
 func TestMissingVariableOfFlatcarEndsTheBootstrap(t *testing.T) {

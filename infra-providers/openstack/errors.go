@@ -40,6 +40,16 @@ func (a *answer) Error() string {
 	return fmt.Sprintf("%d %s: %s", a.status, http.StatusText(a.status), a.message)
 }
 
+// isRefusal reports whether the service itself, and no proxy, refuses what a request says.
+func (a *answer) isRefusal() bool {
+	return a.own && (a.status == http.StatusBadRequest || a.status == http.StatusNotFound)
+}
+
+// isTooLarge reports whether an answer is about the size of the request. Cinder has the same status for a reached limit.
+func (a *answer) isTooLarge() bool {
+	return a.status == http.StatusRequestEntityTooLarge && !a.overLimit && !a.hasRetryAfter
+}
+
 // toError converts an error of the SDK by its status and by the types of Neutron and Cinder, never by its text. Flavor and
 // zone are those of an InsufficientCapacityError.
 func toError(err error, flavor, zone string) error {
@@ -59,7 +69,7 @@ func toError(err error, flavor, zone string) error {
 		return wrap(err, &driver.QuotaExceededError{Err: answered})
 	case answered.errorType == "IpAddressGenerationFailure":
 		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, OfRequest: true, Err: answered})
-	case answered.status == http.StatusTooManyRequests, answered.status == http.StatusRequestEntityTooLarge:
+	case answered.status == http.StatusTooManyRequests, answered.status == http.StatusRequestEntityTooLarge && !answered.isTooLarge():
 		return wrap(err, &driver.RateLimitedError{RetryAfter: answered.retryAfter, Err: answered})
 	default:
 		return wrap(err, answered)
@@ -79,7 +89,7 @@ func accountMismatch(err error) error {
 func toCreateError(field string, err error, config InstanceConfig) error {
 	answered := readAnswer(err)
 	creation, creating := errors.AsType[*attachments.CreationError](err)
-	if creating && answered != nil && answered.own && (answered.status == http.StatusBadRequest || answered.status == http.StatusNotFound) {
+	if creating && answered != nil && (answered.isRefusal() || answered.isTooLarge()) {
 		return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("creating %s: %w", creation.What, answered)}
 	}
 	return toError(err, config.Spec.Flavor, config.Zone)

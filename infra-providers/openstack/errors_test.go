@@ -59,7 +59,8 @@ func TestToError(t *testing.T) {
 		"another conflict of Neutron is transient":            {answerError(409, "", `{"NeutronError": {"type": "IpAddressInUse", "message": "m"}}`), transient},
 		"Cinder's limit without a hint is QuotaExceeded":      {answerError(413, "0", `{"overLimit": {"message": "VolumeLimitExceeded", "code": 413}}`), driver.IsQuotaExceeded},
 		"Cinder's limit with a hint is RateLimited":           {answerError(413, "7", `{"overLimit": {"message": "This request was rate-limited.", "code": 413}}`), driver.IsRateLimited},
-		"413 alone is RateLimited":                            {answerError(413, "", ""), driver.IsRateLimited},
+		"413 with a hint is RateLimited":                      {answerError(413, "7", ""), driver.IsRateLimited},
+		"413 alone is about the size of the request":          {answerError(413, "", "<html>"), transient},
 		"429 is RateLimited":                                  {answerError(429, "7", ""), driver.IsRateLimited},
 		"400 of a read is transient":                          {answerError(400, "", `{"badRequest": {"message": "marker not found"}}`), transient},
 		"404 of a read is transient":                          {answerError(404, "", "<html>"), transient},
@@ -106,6 +107,20 @@ func TestOnlyCreationErrorsAreInvalidConfiguration(t *testing.T) {
 				t.Errorf("%d %s: creating gives %v, listing gives %v", status, body, created, listed)
 			}
 		}
+	}
+}
+
+// TestCreationThatIsTooLargeIsInvalid: Nova accepts requests of 112 KiB. User data and metadata that a spec may have are
+// more, and a retry is as long. Every call that the cloud limits pauses others.
+func TestCreationThatIsTooLargeIsInvalid(t *testing.T) {
+	t.Parallel()
+	err := toCreateError("spec", &attachments.CreationError{What: "server", Err: answerError(413, "", `{"message": "Request is too large.", "code": "413 Request Entity Too Large"}`)}, InstanceConfig{})
+	if !driver.IsInvalidConfiguration(err) || driver.IsRateLimited(err) {
+		t.Errorf("got %T %v, want an InvalidConfigurationError", err, err)
+	}
+	err = toCreateError("spec", &attachments.CreationError{What: "server", Err: answerError(413, "7", "")}, InstanceConfig{})
+	if !driver.IsRateLimited(err) {
+		t.Errorf("with a hint when to try again: got %T %v, want a RateLimitedError", err, err)
 	}
 }
 

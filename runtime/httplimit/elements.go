@@ -31,7 +31,7 @@ func (e *ContentTypeError) Error() string {
 // WrapJSON returns a RoundTripper for the API of Kubernetes whose answers fail with a [TooLargeError] where they have more
 // bytes than allowed, after decompression by next, and with a [TooManyElementsError] where they have more elements: objects,
 // arrays, and commas between values. A watch has no end, and its reader holds one event at a time: there both hold for each
-// event by itself. An answer that is not JSON fails with a [ContentTypeError], because the decoder is
+// event by itself, which has 4 MiB at most. An answer that is not JSON fails with a [ContentTypeError], because the decoder is
 // chosen by its Content-Type, except for text, which nothing decodes. An answer that refuses a request has 64 KiB at most.
 func WrapJSON(next http.RoundTripper, bytes int64, elements int) http.RoundTripper {
 	return &counted{next, bytes, elements}
@@ -59,6 +59,9 @@ func (c *counted) RoundTrip(request *http.Request) (*http.Response, error) {
 		response.Header.Set("Content-Type", "application/json")
 	}
 	limits := *c
+	if isWatch(request) {
+		limits.bytes = min(limits.bytes, maxEvent)
+	}
 	if response.StatusCode >= http.StatusBadRequest {
 		limits.bytes = min(limits.bytes, maxRefusal)
 	}
@@ -71,6 +74,9 @@ func (c *counted) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 // maxRefusal is how many bytes an answer may have that refuses a request: a Status of Kubernetes, with its reasons.
 const maxRefusal = 64 << 10
+
+// maxEvent is how many bytes an event may have: twice as many as an object that etcd stores.
+const maxEvent = 4 << 20
 
 // readable reports whether an answer of this type is JSON, or text, which nothing decodes. One without a type is what was
 // requested, which is JSON.

@@ -106,6 +106,26 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
+// TestLongEventsAreNotRead: each watch holds the event that it reads, and any number of watches have one at the same time.
+func TestLongEventsAreNotRead(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"a":"`+strings.Repeat("x", 5<<20)+`"}`)
+	}))
+	t.Cleanup(server.Close)
+	c := &http.Client{Transport: httplimit.WrapJSON(http.DefaultTransport, 64<<20, 100)}
+	for query, refused := range map[string]bool{"": false, "?watch=true": true} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = read(c, request)
+		if _, tooLarge := errors.AsType[*httplimit.TooLargeError](err); tooLarge != refused {
+			t.Errorf("%q: got %v", query, err)
+		}
+	}
+}
+
 // TestServerCannotChooseTheDecoder: client-go chooses the decoder of a watch by the type, however broken it is.
 func TestServerCannotChooseTheDecoder(t *testing.T) {
 	t.Parallel()

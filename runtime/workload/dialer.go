@@ -33,6 +33,8 @@ const (
 	LongAnswers = 6
 	// ShortAnswer is how many bytes an answer may have that is read beside any number of others.
 	ShortAnswer = 256 << 10
+	// maxHeaders is how many bytes the headers of an answer may have. Those of an API server have some hundreds.
+	maxHeaders = 64 << 10
 )
 
 // Options are those of a Dialer.
@@ -95,7 +97,9 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 		TLSClientConfig:       tlsConfig,
 		TLSHandshakeTimeout:   d.options.DialTimeout,
 		ResponseHeaderTimeout: d.options.AnswerTimeout,
-		DisableCompression:    config.DisableCompression,
+		// The default is 10 MiB.
+		MaxResponseHeaderBytes: maxHeaders,
+		DisableCompression:     config.DisableCompression,
 	})
 	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(decodableTimes{noRetry{t.pool}}, MaxAnswer, d.options.MaxElements))
 	if err != nil {

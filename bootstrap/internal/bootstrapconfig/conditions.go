@@ -77,8 +77,9 @@ func largeReferences(field string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: the values up to this one, which are taken from Secrets, have more than %d bytes: use smaller ones", field, render.MaxContent), after: poll}
 }
 
+// invalidSpec is read again because what is invalid may be in a Secret or in the Cluster.
 func invalidSpec(err *node.InvalidError) error {
-	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: err.Error()}
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: requesterror.Truncate(err.Error()), after: poll}
 }
 
 func notMadeByKubeadm(configMap string) error {

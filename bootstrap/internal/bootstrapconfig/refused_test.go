@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -25,6 +26,12 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 		"data over the limit": {
 			change: func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = new(int32(4096)) },
 			field:  "spec.maxSizeBytes",
+		},
+		"a name that YAML cannot have": {
+			change: func(s *bootstrapv1.BootstrapConfigSpec) {
+				s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"` + strings.Repeat("x", 2_000) + `":1}`)}
+			},
+			field: "spec.kubelet.configuration",
 		},
 		"registry credentials that cannot be read": {
 			secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Data: map[string][]byte{"key": []byte(`{"auths":{"registry.example.test":{"auth":"` + password + `"}}}`)}},
@@ -62,4 +69,21 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCorrectedSecretIsUsed: Secrets are not watched.
+func TestCorrectedSecretIsUsed(t *testing.T) {
+	f := newFixture(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull", Namespace: f.namespace}, Data: map[string][]byte{"key": []byte("{}")}}
+	f.create(secret)
+	config := f.config(f.machine("m1"), func(b *bootstrapv1.BootstrapConfig) {
+		b.Spec.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: "key"}
+	})
+	f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
+	secret.Data["key"] = []byte(`{"auths":{"registry.example.test":{"auth":"cHVsbGVyOmh1bnRlcjI="}}}`)
+	if err := management.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	f.SetDefaultEventuallyTimeout(3 * poll)
+	f.eventuallyReady(config)
 }

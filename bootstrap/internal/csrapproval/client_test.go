@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -15,9 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/bootstrap/internal/token"
+	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/envtest"
 )
 
@@ -162,4 +167,42 @@ func TestGuestCannotClaimTheAddressOfAnother(t *testing.T) {
 	}
 	csr := requestServing(t, "other-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+}
+
+// Root in a guest chooses its host name, before the host joins, too. Where reported addresses are trusted, the name of a Node
+// is not among them: it might be that of a Node of the control plane that does not exist at the moment.
+func TestReportedHostNameIsNoProof(t *testing.T) {
+	t.Parallel()
+	machine, kubelet := waitingMachine(t, "renamed-1")
+	machine.Status.Addresses = clusterv1.MachineAddresses{
+		{Type: clusterv1.MachineInternalIP, Address: "10.9.0.8"},
+		{Type: clusterv1.MachineHostName, Address: "control-plane-9"}, {Type: clusterv1.MachineInternalDNS, Address: "control-plane-9"},
+	}
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	csr := requestFirst(t, kubelet, "control-plane-9")
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
+	connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &approver{client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), trustReported: true, events: newRecorder(events.NewFakeRecorder(10))}
+	if err := a.review(t.Context(), csr); err != nil {
+		t.Fatal(err)
+	}
+	if got := decision(t, csr); got != "" {
+		t.Errorf("the holder of the token of %q becomes %q: %s", machine.Name, "control-plane-9", got)
+	}
+	machine.Status.NodeRef.Name = "renamed-1"
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	serving := requestServing(t, "renamed-1", "10.9.0.8")
+	if err := a.review(t.Context(), serving); err != nil {
+		t.Fatal(err)
+	}
+	if got := decision(t, serving); got == "" {
+		t.Error("a reported address is not trusted")
+	}
 }

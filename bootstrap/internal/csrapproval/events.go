@@ -106,3 +106,11 @@ func (r *recorder) tooManyRequests(cluster *clusterv1.Cluster) {
 			"more certificate requests of kubelets are open in the workload cluster, or in all of this namespace, than are kept in memory: the others are decided on when these are; delete those that are not needed")
 	}
 }
+
+// requestsNotRead is for requests that are not read for now.
+func (r *recorder) requestsNotRead(cluster *clusterv1.Cluster) {
+	if r.due("requests not read") {
+		r.Eventf(cluster, nil, corev1.EventTypeWarning, "TooManyCertificateRequests", "Watch",
+			"the workload clusters of this namespace have more certificate requests than are read at a time: they are read later; delete those that are not needed, and find out what creates them")
+	}
+}

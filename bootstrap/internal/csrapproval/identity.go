@@ -27,6 +27,9 @@ const (
 	controlPlaneFreshness = time.Minute
 	// resolveTimeout bounds the look-up of the control plane's names.
 	resolveTimeout = 2 * time.Second
+	// maxTaken is how many names and addresses a control plane may have, and maxNameLength how many characters each. They
+	// are kept for every workload cluster, whose API server chooses them. A Node of a control plane has some five.
+	maxTaken, maxNameLength = 4_000, 253
 	// controlPlaneLabel is on the Nodes of control planes that kubeadm and most installers make.
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 )
@@ -71,16 +74,21 @@ func (a *approver) expectedIdentity(ctx context.Context, m *clusterv1.Machine, a
 
 // cloudAddresses returns the names and addresses of a Machine that are not its guest's choice, by one live read: a copy or a
 // cache may be older than a change of the assigned addresses. Infrastructure providers of other projects have no such field,
-// and some pass on what the guest reports, so nothing of those is accepted unless reported addresses are.
+// and some pass on what the guest reports, so nothing of those is accepted unless reported addresses are. Then their names
+// are, too: a host may have no other name.
 func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]string, error) {
+	ref := m.Spec.InfrastructureRef
+	ours := ref.APIGroup == infrav1.GroupVersion.Group
 	var all []string
 	if a.trustReported {
 		for _, address := range m.Status.Addresses {
-			all = append(all, address.Address)
+			// The host name that a guest reports would be that of any Node.
+			if !ours || net.ParseIP(address.Address) != nil {
+				all = append(all, address.Address)
+			}
 		}
 	}
-	ref := m.Spec.InfrastructureRef
-	if ref.APIGroup != infrav1.GroupVersion.Group {
+	if !ours {
 		return all, nil
 	}
 	infra := &unstructured.Unstructured{}
@@ -146,10 +154,25 @@ func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 			taken.Names, taken.Addresses = append(taken.Names, address.Address), append(taken.Addresses, address.Address)
 		}
 	}
+	if err := checkSize(taken); err != nil {
+		return policy.Taken{}, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.control, a.resolved, a.stale = taken, resolved, time.Now().Add(controlPlaneFreshness)
 	return taken, nil
+}
+
+// checkSize returns an error where names and addresses of a control plane would take much memory.
+func checkSize(taken policy.Taken) error {
+	tooLong := func(text string) bool { return len(text) > maxNameLength }
+	switch {
+	case len(taken.Names)+len(taken.Addresses) > maxTaken:
+		return fmt.Errorf("reading the control plane: it has more than %d names and addresses", maxTaken)
+	case slices.ContainsFunc(taken.Names, tooLong), slices.ContainsFunc(taken.Addresses, tooLong):
+		return fmt.Errorf("reading the control plane: it has a name or an address of more than %d characters", maxNameLength)
+	}
+	return nil
 }
 
 // maxAddresses is how many addresses of one host name are used.

@@ -135,6 +135,7 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 	for range 3 {
 		r.watchForbidden(cluster)
 		r.tooManyRequests(cluster)
+		r.requestsNotRead(cluster)
 		r.decisionForbidden(cluster, errors.New("no"))
 		r.notApproved(machine, csr, &policy.Refusal{Reason: "it names another host"})
 	}
@@ -144,7 +145,7 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 		reasons = append(reasons, strings.Join(strings.Fields(e)[:2], " "))
 	}
 	want := []string{
-		"Warning CertificateApprovalForbidden", "Warning TooManyCertificateRequests", "Warning CertificateApprovalForbidden", "Warning CertificateRequestNotApproved",
+		"Warning CertificateApprovalForbidden", "Warning TooManyCertificateRequests", "Warning TooManyCertificateRequests", "Warning CertificateApprovalForbidden", "Warning CertificateRequestNotApproved",
 	}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

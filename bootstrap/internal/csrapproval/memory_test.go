@@ -7,20 +7,31 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/envtest"
 	"drover.io/runtime/fairshare"
 )
 
@@ -86,6 +97,81 @@ func TestListThatHangsEnds(t *testing.T) {
 	if _, err := s.list(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
 	}
+}
+
+// TestControlPlaneOfAClusterIsBoundedInMemory: its API server returns Nodes, endpoints and a Service of the control plane
+// with addresses of any number and length, which are kept as long as the Cluster exists.
+func TestControlPlaneOfAClusterIsBoundedInMemory(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	const node = `{"metadata":{"name":%q},"status":{"addresses":[%s]}}`
+	address := func(value string) string { return fmt.Sprintf(`{"type":"InternalIP","address":%q}`, value) }
+	answers := map[string]string{
+		"nodes":          `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[%s]}`,
+		"services":       `{"kind":"Service","apiVersion":"v1","metadata":{"name":"kubernetes"},"spec":{"clusterIPs":[%s]}}`,
+		"endpointslices": `{"kind":"EndpointSlice","apiVersion":"discovery.k8s.io/v1","metadata":{"name":"kubernetes"},"addressType":"IPv4","endpoints":[{"addresses":[%s]}]}`,
+	}
+	for name, test := range map[string]struct {
+		content map[string]string
+		refused bool
+	}{
+		"three nodes":                  {map[string]string{"nodes": strings.Repeat(fmt.Sprintf(node, "cp", address("10.0.0.1"))+",", 2) + fmt.Sprintf(node, "cp", address("10.0.0.1"))}, false},
+		"a long name of a Node":        {map[string]string{"nodes": fmt.Sprintf(node, long, address("10.0.0.1"))}, true},
+		"a long address of a Node":     {map[string]string{"nodes": fmt.Sprintf(node, "cp", address(long))}, true},
+		"many addresses of a Node":     {map[string]string{"nodes": fmt.Sprintf(node, "cp", strings.Repeat(address("10.0.0.1")+",", 10_000)+address("10.0.0.1"))}, true},
+		"a long address of an API":     {map[string]string{"endpointslices": fmt.Sprintf("%q", long)}, true},
+		"many addresses of an API":     {map[string]string{"endpointslices": strings.Repeat(`"10.0.0.1",`, 40_000) + `"10.0.0.1"`}, true},
+		"a long address of a Service":  {map[string]string{"services": fmt.Sprintf("%q", long)}, true},
+		"many addresses of a Service":  {map[string]string{"services": strings.Repeat(`"10.0.0.1",`, 40_000) + `"10.0.0.1"`}, true},
+		"an API server without a word": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := approverOf(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				for resource, format := range answers {
+					if strings.Contains(r.URL.Path, "/"+resource) {
+						_, _ = fmt.Fprintf(w, format, test.content[resource])
+					}
+				}
+			})
+			taken, err := a.controlPlane(t.Context())
+			if refused := err != nil; refused != test.refused {
+				t.Errorf("err = %v", err)
+			}
+			size := 0
+			for _, text := range slices.Concat(taken.Names, taken.Addresses, a.control.Names, a.control.Addresses) {
+				size += len(text) + 16
+			}
+			if size > 1<<20 {
+				t.Errorf("%d KiB are kept", size>>10)
+			}
+		})
+	}
+}
+
+// approverOf is that of a Cluster whose workload cluster has an API server of this kind.
+func approverOf(t *testing.T, handler http.HandlerFunc) *approver {
+	t.Helper()
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	content, err := envtest.Kubeconfig(&rest.Config{Host: server.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := envtest.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "c-kubeconfig", UID: "u"}, Data: map[string][]byte{"value": content}}
+	c := fake.NewClientBuilder().WithScheme(s).WithObjects(cluster, secret).Build()
+	connection, err := workload.NewConnections(c, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &approver{client: c, cluster: cluster, connection: connection, log: logr.Discard()}
 }
 
 // TestKeptRequestsAreBoundedInMemory: the largest that one namespace may keep, as they come in JSON.

@@ -76,7 +76,7 @@ func newOpenRequests(namespace string, places *fairshare.Places[string]) *openRe
 
 // isOpen reports whether a request is one of a kubelet that is neither approved nor denied.
 func isOpen(csr *certificatesv1.CertificateSigningRequest) bool {
-	return len(csr.Status.Conditions) == 0 && csr.Size() <= maxRequestBytes && parts(csr) <= maxParts && policy.NodeOf(csr) != ""
+	return len(csr.Status.Conditions) == 0 && len(csr.Name) <= maxNameLength && csr.Size() <= maxRequestBytes && parts(csr) <= maxParts && policy.NodeOf(csr) != ""
 }
 
 // parts returns how many texts a request has in lists and maps.

@@ -5,6 +5,7 @@ package csrapproval
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -106,7 +107,10 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 // watchFailed notes why requests could not be listed or watched.
 func (a *approver) watchFailed(err error) {
 	a.log.V(1).Info("could not watch certificate requests", "message", err.Error())
-	if apierrors.IsForbidden(err) {
+	switch {
+	case apierrors.IsForbidden(err):
 		a.events.watchForbidden(a.cluster)
+	case errors.Is(err, workload.ErrTooManyRequests):
+		a.events.requestsNotRead(a.cluster)
 	}
 }

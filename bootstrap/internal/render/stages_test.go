@@ -91,6 +91,8 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart chrony.service"}},
 		"rocky":                         {cases()["rocky"], "node-1", nil, enterprise},
 		"rocky with the Machine's name": {named(cases()["rocky"]), "workers-x7k2p", nil, enterprise},
+		"ubuntu with a Machine's name of several labels": {dotted(cases()["ubuntu"]), "workers.v1-x7k2p", nil, []string{"ufw disable"}},
+		"rocky with a Machine's name of several labels":  {dotted(cases()["rocky"]), "workers.v1-x7k2p", nil, enterprise},
 		"rhel with a subscription": {subscribed, "node-1", []string{
 			"subscription-manager identity",
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test",
@@ -128,6 +130,12 @@ func named(in node.Input) node.Input {
 	spec.Hostname = bootstrapv1.HostnameFromMachine
 	in.Spec = &spec
 	return in
+}
+
+// dotted is a host that has the name of its Machine, which is not one label.
+func dotted(in node.Input) node.Input {
+	in.MachineName = "workers.v1-x7k2p"
+	return named(in)
 }
 
 // assertOrder wants each call after the one before it.

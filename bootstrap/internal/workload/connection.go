@@ -65,7 +65,8 @@ type Connection struct {
 	// Authorization reviews what another user may do.
 	Authorization authorizationv1client.AuthorizationV1Interface
 
-	// Certificates has no timeout of its own, so that it can watch: bound other calls by their context.
+	// Certificates has no timeout of its own, so that it can watch: bound other calls by their context. What it lists
+	// and watches is bounded.
 	Certificates certificatesv1client.CertificatesV1Interface
 
 	transport *workload.Transport
@@ -90,6 +91,7 @@ type Connections struct {
 	clock  clock.PassiveClock
 
 	dialer *workload.Dialer
+	pace   *requestPace
 
 	mu          sync.Mutex
 	connections map[types.NamespacedName]*Connection
@@ -110,7 +112,7 @@ type refusal struct {
 // NewConnections returns Connections that read Secrets with reader, which should not cache them.
 func NewConnections(reader client.Reader, clock clock.PassiveClock) *Connections {
 	return &Connections{
-		reader: reader, clock: clock, connections: map[types.NamespacedName]*Connection{}, refused: map[types.NamespacedName]refusal{},
+		reader: reader, clock: clock, pace: newRequestPace(), connections: map[types.NamespacedName]*Connection{}, refused: map[types.NamespacedName]refusal{},
 		dialer: workload.NewDialer(workload.Options{UserAgent: "drover-bootstrap", DialTimeout: timeout / 2, MaxElements: maxElements}),
 	}
 }
@@ -219,7 +221,7 @@ func (c *Connections) connect(config *rest.Config, cluster types.NamespacedName)
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := certificatesv1client.NewForConfigAndClient(limited, workload.HTTPClient(guarded, 0))
+	certificates, err := certificatesv1client.NewForConfigAndClient(limited, workload.HTTPClient(c.pace.wrap(guarded, cluster.Namespace), 0))
 	if err != nil {
 		return nil, err
 	}

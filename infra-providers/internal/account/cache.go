@@ -39,6 +39,9 @@ const (
 	// maxPerNamespace is how many instances are kept in memory of all accounts of the Secrets of one namespace: the
 	// servers that they name may return any number.
 	maxPerNamespace = 50_000
+	// maxRegions is how many regions and endpoints are connected with the same credentials for one namespace: each costs a
+	// connection and its lists, and the author of a spec may write any name. More are connected for instances that exist.
+	maxRegions = 64
 )
 
 // Cache has the drivers of all accounts.
@@ -73,8 +76,9 @@ func (k key) source() string {
 
 // entry is what is kept of one account.
 type entry[C any] struct {
-	// used is when the account was last used; the Cache's lock guards it.
-	used time.Time
+	// used is when the account was last used, users when by each namespace; the Cache's lock guards them.
+	used  time.Time
+	users map[string]time.Time
 	// kept is how many instances its inventory has.
 	kept atomic.Int64
 	// guard is that of its drivers.
@@ -133,12 +137,17 @@ func (c *Cache[M, C]) Driver(ctx context.Context, machine M) (Account[C], error)
 	if k.Endpoint != "" && k.SecretName == "" {
 		return Account[C]{}, driver.EndpointWithoutSecret(k.Account)
 	}
-	if k.SecretName == "" && !c.cloud.NoCredentials && !hasInstance(machine, pinned) {
+	instance := hasInstance(machine, pinned)
+	if k.SecretName == "" && !c.cloud.NoCredentials && !instance {
 		if err := c.permission.check(ctx, machine.GetNamespace()); err != nil {
 			return Account[C]{}, err
 		}
 	}
-	connected, err := c.connection(ctx, k)
+	e, err := c.entry(k, machine.GetNamespace(), instance)
+	if err != nil {
+		return Account[C]{}, err
+	}
+	connected, err := c.present(ctx, k, e)
 	if err != nil || pinned == "" {
 		return connected.account(), err
 	}
@@ -159,12 +168,7 @@ func hasInstance(machine driver.Machine, pinned string) bool {
 		(machine.GetProviderID() != "" || !machine.GetDeletionTimestamp().IsZero())
 }
 
-// connection returns the connection of an account with the present credentials.
-func (c *Cache[M, C]) connection(ctx context.Context, k key) (*connection[C], error) {
-	return c.present(ctx, k, c.entry(k))
-}
-
-// present is connection for an entry.
+// present returns the connection of an account with the present credentials.
 func (c *Cache[M, C]) present(ctx context.Context, k key, e *entry[C]) (*connection[C], error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,16 +178,39 @@ func (c *Cache[M, C]) present(ctx context.Context, k key, e *entry[C]) (*connect
 	return e.connected, nil
 }
 
-func (c *Cache[M, C]) entry(k key) *entry[C] {
+// entry returns the entry of an account that a namespace uses. It fails with UnauthorizedError for one region more than a
+// namespace may use, unless that has an instance of the namespace.
+func (c *Cache[M, C]) entry(k key, namespace string, instance bool) (*entry[C], error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now := c.options.Now()
 	e := c.entries[k]
+	if (e == nil || !e.usedBy(namespace, now)) && !instance && c.regions(k, namespace, now) >= maxRegions {
+		return nil, &driver.UnauthorizedError{Err: fmt.Errorf(
+			"namespace %q uses %d regions or servers with %s, which is the most: delete machines and templates of others, which count for an hour longer", namespace, maxRegions, k.source())}
+	}
 	if e == nil {
-		e = &entry[C]{guard: &guard{cloud: c.cloud.Name, account: k.String(), namespace: k.namespace}}
+		e = &entry[C]{guard: &guard{cloud: c.cloud.Name, account: k.String(), namespace: k.namespace}, users: map[string]time.Time{}}
 		c.entries[k] = e
 	}
-	e.used = c.options.Now()
-	return e
+	e.used, e.users[namespace] = now, now
+	return e, nil
+}
+
+// regions is how many accounts a namespace uses with the credentials of one. The caller holds the lock.
+func (c *Cache[M, C]) regions(of key, namespace string, now time.Time) (count int) {
+	for k, e := range c.entries {
+		if k.namespace == of.namespace && k.SecretName == of.SecretName && e.usedBy(namespace, now) {
+			count++
+		}
+	}
+	return count
+}
+
+// usedBy reports whether a namespace used the account a while ago at most.
+func (e *entry[C]) usedBy(namespace string, now time.Time) bool {
+	last, known := e.users[namespace]
+	return known && now.Sub(last) < idleTimeout
 }
 
 // renew makes sure that an entry has the connection of its present credentials. One that leads to another account than

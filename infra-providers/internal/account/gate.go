@@ -24,7 +24,8 @@ const (
 
 // gate bounds how many workers the accounts hold. All that the Secrets of one namespace lead to count together, and so
 // does each account of the provider's own credentials, whose share is divided among the namespaces that use it. Accounts
-// that are slow share a part of the workers.
+// that are slow share a part of the workers; one of the provider's own credentials is slow for each namespace by itself,
+// because a call may be slow by what it reads for one.
 type gate struct {
 	now     func() time.Time
 	workers int
@@ -37,8 +38,9 @@ type gate struct {
 
 // calls are those to one account that are under way.
 type calls struct {
-	began     map[*call]time.Time
-	slowUntil time.Time
+	began map[*call]time.Time
+	// slowUntil are by namespace of the caller.
+	slowUntil map[string]time.Time
 	// share is divided among the namespaces of the callers.
 	share *fairshare.Places[string]
 }
@@ -47,7 +49,7 @@ type calls struct {
 type call struct {
 	account key
 	slow    bool
-	// namespace is that of the caller; empty where the call is for none.
+	// namespace is that of the caller; empty where the call is for none, and for an account of a namespace's Secret.
 	namespace string
 }
 
@@ -67,18 +69,21 @@ func newGate(workers int, now func() time.Time) *gate {
 func (g *gate) enter(k key, namespace string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if k.namespace != "" {
+		namespace = ""
+	}
 	known := g.accounts[k]
 	if known == nil {
-		known = &calls{began: map[*call]time.Time{}}
+		known = &calls{began: map[*call]time.Time{}, slowUntil: map[string]time.Time{}}
 		if k.namespace == "" {
 			known.share = fairshare.New[string]((g.workers + 1) / 2) // the most that one account gets
 		}
 	}
-	one := &call{account: k, slow: known.slow(g.now()), namespace: namespace}
+	one := &call{account: k, slow: known.slow(namespace, g.now()), namespace: namespace}
 	if !g.all.Take(k.holder()) {
 		return nil, &driver.BusyError{}
 	}
-	if one.slow && !g.slow.Take(k.holder()) {
+	if one.slow && !g.slow.Take(one.slowHolder()) {
 		g.all.Give(k.holder())
 		return nil, &driver.BusyError{}
 	}
@@ -96,37 +101,45 @@ func (g *gate) leave(one *call) {
 	defer g.mu.Unlock()
 	now, known := g.now(), g.accounts[one.account]
 	if now.Sub(known.began[one]) >= slow {
-		known.slowUntil = now.Add(slowFor)
+		known.slowUntil[one.namespace] = now.Add(slowFor)
 	}
 	delete(known.began, one)
 	if known.share != nil {
 		known.share.Give(one.namespace)
 	}
 	g.giveBack(one)
-	maps.DeleteFunc(g.accounts, func(_ key, each *calls) bool { return len(each.began) == 0 && !each.slow(now) })
+	maps.DeleteFunc(g.accounts, func(_ key, each *calls) bool {
+		maps.DeleteFunc(each.slowUntil, func(_ string, until time.Time) bool { return !now.Before(until) })
+		return len(each.began) == 0 && len(each.slowUntil) == 0
+	})
 }
 
 func (g *gate) giveBack(one *call) {
 	g.all.Give(one.account.holder())
 	if one.slow {
-		g.slow.Give(one.account.holder())
+		g.slow.Give(one.slowHolder())
 	}
 }
 
-// slow reports whether a call under way takes long, or one did a moment ago.
-func (c *calls) slow(now time.Time) bool {
-	if c == nil {
-		return false
-	}
-	if now.Before(c.slowUntil) {
+// slow reports whether a call for a namespace that is under way takes long, or one did a moment ago.
+func (c *calls) slow(namespace string, now time.Time) bool {
+	if now.Before(c.slowUntil[namespace]) {
 		return true
 	}
-	for _, began := range c.began {
-		if now.Sub(began) >= slow {
+	for one, began := range c.began {
+		if one.namespace == namespace && now.Sub(began) >= slow {
 			return true
 		}
 	}
 	return false
+}
+
+// slowHolder is who holds the place of a call that is slow: the namespace for which it is, or that of the Secret.
+func (c *call) slowHolder() key {
+	if c.namespace == "" {
+		return c.account.holder()
+	}
+	return key{namespace: c.namespace}
 }
 
 // holder is who holds the worker of a call to an account: the namespace of its Secret, which may have any number of

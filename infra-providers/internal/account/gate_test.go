@@ -87,3 +87,53 @@ func TestNamespacesShareAnAccount(t *testing.T) {
 		leave()
 	}
 }
+
+// TestSlowCallsOfOneNamespaceLeaveTheAccountToOthers: in an account of the provider's own credentials, the look-ups of one
+// namespace take long, such as those of a pattern in a large vCenter.
+func TestSlowCallsOfOneNamespaceLeaveTheAccountToOthers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	g := newGate(20, func() time.Time { return now })
+	// most is how many calls of a namespace get a worker, and how to end them.
+	most := func(namespace string) (leave []func()) {
+		for range 20 {
+			if end, err := g.enter(key{}, namespace); err == nil {
+				leave = append(leave, end)
+			}
+		}
+		return leave
+	}
+	for _, end := range most("slow") {
+		now = now.Add(slow)
+		end()
+	}
+	again := most("slow")
+	if len(again) != 3 {
+		t.Errorf("a namespace that is slow gets %d workers, want 3 of the 6 of all that are", len(again))
+	}
+	other := most("other")
+	if len(other) < 2 {
+		t.Errorf("another namespace gets %d workers", len(other))
+	}
+	// The whole account is slow: all its namespaces have the places of what is slow.
+	for _, end := range append(again, other...) {
+		now = now.Add(slow)
+		end()
+	}
+	all := append(most("slow"), most("other")...)
+	if len(all) > 6 {
+		t.Errorf("an account that is slow for all namespaces gets %d workers, want 6 at most", len(all))
+	}
+	for _, end := range all {
+		end()
+	}
+	now = now.Add(slowFor)
+	if end, err := g.enter(key{}, "slow"); err != nil {
+		t.Error(err)
+	} else {
+		end()
+	}
+	if len(g.accounts) > 0 {
+		t.Errorf("%d accounts are remembered", len(g.accounts))
+	}
+}

@@ -5,6 +5,7 @@ package account
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,7 +57,9 @@ func (c *Cache[M, C]) due(ctx context.Context) (all []func(context.Context)) {
 func (c *Cache[M, C]) removeIdle(ctx context.Context, k key, e *entry[C]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.options.Now().Sub(e.used) < idleTimeout {
+	now := c.options.Now()
+	maps.DeleteFunc(e.users, func(namespace string, _ time.Time) bool { return !e.usedBy(namespace, now) })
+	if now.Sub(e.used) < idleTimeout {
 		return false
 	}
 	delete(c.entries, k)

@@ -25,6 +25,9 @@ import (
 // verifyInterval is the pause before a deletion is verified again when the driver sets no PollAfter.
 const verifyInterval = 5 * time.Second
 
+// maxAddresses is how many addresses a status may have, and maxAddress how many bytes each.
+const maxAddresses, maxAddress = 256, 256
+
 // ensureInstance makes sure that the machine has its instance. With a providerID there was one: it is read and never
 // created again. Without one it is created, which finds it when an earlier answer was lost.
 func (r *Reconciler[M, C]) ensureInstance(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
@@ -88,7 +91,7 @@ func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Re
 		return ctrl.Result{}, nil
 	}
 	status.InstanceState = string(observed.State)
-	status.Addresses = slices.Concat(observed.Addresses, observed.Reported)
+	status.Addresses = storable(slices.Concat(observed.Addresses, observed.Reported))
 	status.CloudAddresses = cloudAddresses(observed)
 	status.FailureDomain = observed.FailureDomain
 	if observed.State == driver.Running {
@@ -97,10 +100,18 @@ func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Re
 	return ctrl.Result{RequeueAfter: observed.PollAfter}, nil
 }
 
+// storable returns those of the addresses that a status may have: root in a guest may report more, and longer ones.
+func storable(addresses []clusterv1.MachineAddress) []clusterv1.MachineAddress {
+	all := slices.DeleteFunc(slices.Clone(addresses), func(a clusterv1.MachineAddress) bool {
+		return a.Address == "" || len(a.Address) > maxAddress
+	})
+	return all[:min(len(all), maxAddresses)]
+}
+
 // cloudAddresses are the addresses that the cloud itself gave to an instance, each once.
 func cloudAddresses(observed driver.Instance) []string {
 	var all []string
-	for _, address := range observed.Addresses {
+	for _, address := range storable(observed.Addresses) {
 		if !slices.Contains(all, address.Address) {
 			all = append(all, address.Address)
 		}

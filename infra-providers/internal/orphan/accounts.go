@@ -20,6 +20,8 @@ import (
 const (
 	// holderTime bounds the calls to the accounts of one holder in one part of a sweep.
 	holderTime = 15 * time.Minute
+	// turnTime is how long the turn of a call in the rate of an account is waited for.
+	turnTime = time.Minute
 	// maxPerHolder is how many things are read of all accounts of one holder together.
 	maxPerHolder = 100_000
 )
@@ -64,7 +66,11 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 		mu.Lock()
 		left := maxPerHolder - count[one.holder()]
 		mu.Unlock()
-		things, err := everything(ctx, connected, left)
+		var things []Found
+		err := c.inTurn(ctx, func() (err error) {
+			things, err = everything(ctx, connected, left)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -106,6 +112,22 @@ func concurrently[T any](ctx context.Context, holders map[string][]T, do func(co
 	}
 	running.Wait()
 	return errors.Join(failures...)
+}
+
+// inTurn makes a call, and makes it again in its turn where the rate of the account is used up. A sweep makes each call
+// once, so without that other callers could keep it from all of them.
+func (c *Collector[M, C]) inTurn(ctx context.Context, call func() error) error {
+	err := call()
+	wait := driver.RetryAfter(err)
+	if !driver.IsRateLimited(err) || wait > turnTime {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return err
+	case <-c.Clock.After(wait):
+		return call()
+	}
 }
 
 // everything lists what is ours in one account, up to a maximum. In an account whose credentials are those of one

@@ -240,7 +240,7 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C
 	if thing.referred(references) {
 		return false, nil
 	}
-	if err := in.cloud.Delete(ctx, thing.Identity); err != nil {
+	if err := c.inTurn(ctx, func() error { return in.cloud.Delete(ctx, thing.Identity) }); err != nil {
 		return false, fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
 	}
 	if in.inSteps {

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throttle prevents calls to a cloud account that cannot succeed now: calls over the account's rate and calls
-// while the cloud requested a pause or does not answer. It never waits: a call that is prevented fails at once with a
-// RateLimitedError, which has the time to wait. It also records where there was no capacity or no quota a moment ago, for the
-// caller to choose another place. Package account puts one around each driver.
+// Package throttle prevents calls to a cloud account that cannot succeed now: calls over the account's rate, which the
+// namespaces that call it share, and calls while the cloud requested a pause or does not answer. It never waits: a call that
+// is prevented fails at once with a RateLimitedError, which has the time to wait. It also records where there was no capacity
+// or no quota a moment ago, for the caller to choose another place. Package account puts one around each driver.
 package throttle
 
 import (
@@ -14,8 +14,6 @@ import (
 	"iter"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/runtime/expiring"
@@ -46,14 +44,15 @@ type Options[C any] struct {
 type Throttle[C any] struct {
 	of      driver.Driver[C]
 	options Options[C]
-	limiter *rate.Limiter
 
 	mu    sync.Mutex
+	rate  *fairRate
 	pause backoff
 	// cause is why there is a pause.
 	cause error
-	// unanswered are the pauses of namespaces for which the cloud did not answer a call, and answered no other one since.
-	unanswered expiring.Map[string, namespacePause]
+	// paused are the pauses of namespaces for which the cloud limited the rate of a call or did not answer it, and answered
+	// no other one since.
+	paused expiring.Map[string, namespacePause]
 	// unavailable are the offerings that are put aside, and those that were a while ago.
 	unavailable expiring.Map[scope, shortage]
 }
@@ -69,14 +68,10 @@ func (c Clock) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // New returns a throttle around a driver.
 func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
-	limiter := rate.NewLimiter(rate.Inf, 1)
-	if options.Limits.PerSecond > 0 {
-		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
-	}
 	return &Throttle[C]{
-		of: of, options: options, limiter: limiter,
+		of: of, options: options, rate: newFairRate(options.Limits),
 		unavailable: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxUnavailable},
-		unanswered:  expiring.Map[string, namespacePause]{Clock: Clock(options.Now), TTL: 2 * hintMax, Max: maxUnavailable},
+		paused:      expiring.Map[string, namespacePause]{Clock: Clock(options.Now), TTL: 2 * hintMax, Max: maxUnavailable},
 	}
 }
 
@@ -152,18 +147,16 @@ var errBusy = errors.New("the account's rate of calls is used up")
 func (t *Throttle[C]) admit(namespace string) error {
 	now := t.options.Now()
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	left, cause := t.pause.left(now), t.cause
-	if own, paused := t.unanswered.Get(namespace); paused && own.left(now) > left {
+	if own, paused := t.paused.Get(namespace); paused && own.left(now) > left {
 		left, cause = own.left(now), own.cause
 	}
-	t.mu.Unlock()
 	if left > 0 {
 		return &driver.RateLimitedError{RetryAfter: left, Err: cause}
 	}
-	reservation := t.limiter.ReserveN(now, 1)
-	if delay := reservation.DelayFrom(now); delay > 0 {
-		reservation.CancelAt(now)
-		return &driver.RateLimitedError{RetryAfter: delay, Err: errBusy}
+	if wait := t.rate.take(namespace, now); wait > 0 {
+		return &driver.RateLimitedError{RetryAfter: wait, Err: errBusy}
 	}
 	return nil
 }
@@ -174,35 +167,44 @@ type namespacePause struct {
 	cause error
 }
 
-// recordPause begins a pause after an answer that limits the rate, and ends it after one that succeeded. A call without an
-// answer may be slow by what it reads, so it pauses only its namespace until a call for another one has no answer either.
+// recordPause begins a pause after an answer that limits the rate or was missing, and ends it after one that succeeded. What
+// one namespace calls may be the reason: clouds limit each kind of call by itself, and a call may be slow by what it reads.
+// So it pauses only its namespace until a call for another one has such an answer too.
 func (t *Throttle[C]) recordPause(namespace string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	timeout, isTimeout := errors.AsType[*TimeoutError](err)
-	switch {
-	case isTimeout && namespace != "" && !t.unansweredElsewhere(namespace):
-		own, _ := t.unanswered.Get(namespace)
-		own.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-		own.cause = timeout
-		t.unanswered.Set(namespace, own)
-	case isTimeout:
-		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-		t.cause = timeout
-	case driver.IsRateLimited(err):
-		t.cause = errBusy
-		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-		t.pause.atLeast(t.options.Now().Add(min(driver.RetryAfter(err), hintMax)))
-	case err == nil:
+	if err == nil {
 		t.pause = backoff{}
-		t.unanswered.Delete(namespace)
+		t.paused.Delete(namespace)
+		return
 	}
+	cause := errBusy
+	if timeout, ok := errors.AsType[*TimeoutError](err); ok {
+		cause = timeout
+	} else if !driver.IsRateLimited(err) {
+		return
+	}
+	if namespace == "" || t.pausedElsewhere(namespace) {
+		t.prolong(&t.pause, err)
+		t.cause = cause
+		return
+	}
+	own, _ := t.paused.Get(namespace)
+	t.prolong(&own.backoff, err)
+	own.cause = cause
+	t.paused.Set(namespace, own)
 }
 
-// unansweredElsewhere reports whether the cloud did not answer a call for another namespace either.
-func (t *Throttle[C]) unansweredElsewhere(namespace string) bool {
-	others := t.unanswered.Len()
-	if t.unanswered.Has(namespace) {
+// prolong lengthens a pause after an error, to the time that the cloud requested at least.
+func (t *Throttle[C]) prolong(pause *backoff, err error) {
+	pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
+	pause.atLeast(t.options.Now().Add(min(driver.RetryAfter(err), hintMax)))
+}
+
+// pausedElsewhere reports whether a call for another namespace was limited or had no answer either.
+func (t *Throttle[C]) pausedElsewhere(namespace string) bool {
+	others := t.paused.Len()
+	if t.paused.Has(namespace) {
 		others--
 	}
 	return others > 0

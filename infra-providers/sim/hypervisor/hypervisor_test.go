@@ -199,6 +199,26 @@ func TestMessageOfHostsThatDoNotJoin(t *testing.T) {
 	}
 }
 
+// TestUserDataWithoutACommandEndsNoProvider: the author of a machine chooses its user data, and all hosts are in one process.
+func TestUserDataWithoutACommandEndsNoProvider(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	events := make(chan Instance, 10)
+	h.Notify(func(instance Instance) { events <- instance })
+	userData := "#cloud-config\nwrite_files: [{path: /etc/systemd/system/kubelet.service, content: \"[Service]\\nExecStart=-\"}]\n"
+	if _, err := h.Create(Spec{ID: "sim-1"}, []byte(userData)); err != nil {
+		t.Fatal(err)
+	}
+	for instance := range events {
+		if instance.Failed {
+			if want := `kubelet does not start: unit "kubelet.service" has no ExecStart`; instance.Message != want {
+				t.Errorf("got %q, want %q", instance.Message, want)
+			}
+			break
+		}
+	}
+}
+
 func open(t *testing.T, dir string) *Hypervisor {
 	t.Helper()
 	h, err := Open(dir)

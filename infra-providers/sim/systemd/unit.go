@@ -16,20 +16,24 @@ import (
 // searchPath has the folders of units, by precedence.
 var searchPath = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// Command returns the words of a service's last ExecStart, with variables replaced.
+// Command returns the words of a service's last ExecStart, with variables replaced. There is one at least.
 func Command(files map[string][]byte, service string) ([]string, error) {
 	unit, err := load(files, service)
 	if err != nil {
 		return nil, err
 	}
-	if len(unit.start) == 0 {
-		return nil, fmt.Errorf("unit %q has no ExecStart", service)
+	last := ""
+	if len(unit.start) > 0 {
+		last = unit.start[len(unit.start)-1]
 	}
-	words, err := split(unit.start[len(unit.start)-1])
+	words, err := split(last)
 	if err != nil {
 		return nil, fmt.Errorf("unit %q: %w", service, err)
 	}
-	return expand(words, unit.environment), nil
+	if words = expand(words, unit.environment); len(words) == 0 {
+		return nil, fmt.Errorf("unit %q has no ExecStart", service)
+	}
+	return words, nil
 }
 
 type unit struct {

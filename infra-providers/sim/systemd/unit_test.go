@@ -68,6 +68,8 @@ func TestCommandRefuses(t *testing.T) {
 	}{
 		"no unit":                  {nil, unitFile},
 		"no command":               {map[string]string{unitFile: "[Service]\n"}, "ExecStart"},
+		"a command of prefixes":    {map[string]string{unitFile: "[Service]\nExecStart=-@\n"}, "ExecStart"},
+		"a variable without words": {map[string]string{unitFile: "[Service]\nExecStart=$NONE\n"}, "ExecStart"},
 		"a missing environment":    {map[string]string{unitFile: "[Service]\nEnvironmentFile=/none\nExecStart=/k\n"}, "/none"},
 		"an open quote":            {map[string]string{unitFile: "[Service]\nExecStart=/k 'a\n"}, "not closed"},
 		"a line that is not a key": {map[string]string{unitFile: "[Service]\nnonsense\n"}, "nonsense"},

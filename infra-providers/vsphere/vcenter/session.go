@@ -27,6 +27,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/panicerror"
 	"drover.io/runtime/egress"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/httplimit"
@@ -229,15 +230,18 @@ func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
 	return bare, nil
 }
 
-// touch keeps the session from ending, unless it is not used any more.
+// touch keeps the session from ending, unless it is not used any more. The SDK calls it in a goroutine of its own, where a
+// panic at an answer would end the process.
 func (s *Session) touch(plain *vim25.Client) error {
 	if s.unused(time.Now()) > unusedTimeout {
 		return errUnused
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), touchTimeout)
 	defer cancel()
-	_, err := methods.GetCurrentTime(ctx, plain)
-	return err
+	return panicerror.Call(func() error {
+		_, err := methods.GetCurrentTime(ctx, plain)
+		return err
+	})
 }
 
 // use records that the session was used.

@@ -4,13 +4,18 @@
 package policy
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
+	"math/big"
 	"net"
 	"net/url"
 	"slices"
@@ -233,6 +238,57 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 			t.Errorf("approved %s", name)
 		}
 	}
+}
+
+// longKey is an RSA key of 9,689 bits, whose modulus is one prime: everybody can make longer ones at once.
+type longKey struct{ public rsa.PublicKey }
+
+func newLongKey() longKey {
+	n := new(big.Int).Lsh(big.NewInt(1), 9689)
+	return longKey{rsa.PublicKey{N: n.Sub(n, big.NewInt(1)), E: 65537}}
+}
+
+// Public returns the public key.
+func (k longKey) Public() crypto.PublicKey { return &k.public }
+
+// Sign signs as PKCS #1 1.5 has it.
+func (k longKey) Sign(_ io.Reader, digest []byte, _ crypto.SignerOpts) ([]byte, error) {
+	prefix := []byte{0, 0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20}
+	padding := bytes.Repeat([]byte{0xff}, k.public.Size()-2-len(prefix)-len(digest))
+	padded := new(big.Int).SetBytes(slices.Concat([]byte{0, 1}, padding, prefix, digest))
+	order := new(big.Int).Sub(k.public.N, big.NewInt(1))
+	exponent := new(big.Int).ModInverse(big.NewInt(int64(k.public.E)), order)
+	return padded.Exp(padded, exponent, k.public.N).FillBytes(make([]byte, k.public.Size())), nil
+}
+
+// TestLongKeysAreRefused: the signature of one takes a CPU for up to a tenth of a second.
+func TestLongKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	a := serving()
+	a.CertificateRequest.SignatureAlgorithm = x509.SHA256WithRSA
+	der, err := x509.CreateCertificateRequest(rand.Reader, &a.CertificateRequest, newLongKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	assertDecision(t, Serving(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, node1), true)
+}
+
+// TestNodeOfVerifiesNoSignature: everything that an API server sends is looked at, and only what is decided on is verified.
+func TestNodeOfVerifiesNoSignature(t *testing.T) {
+	t.Parallel()
+	a := serving()
+	a.SignerName, a.Username = certificatesv1.KubeAPIServerClientKubeletSignerName, "system:bootstrap:abcdef"
+	a.DNSNames, a.IPAddresses = nil, nil
+	a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth}
+	block, _ := pem.Decode(sign(t, key(t), &a.CertificateRequest))
+	block.Bytes[len(block.Bytes)-1] ^= 1
+	a.Request = pem.EncodeToMemory(block)
+	csr := &certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}
+	if name := NodeOf(csr); name != "node-1" {
+		t.Errorf("the Node is %q", name)
+	}
+	assertDecision(t, Client(csr, Identity{Names: []string{"node-1"}}), true)
 }
 
 // Whatever is requested, an approval must be for the Node itself and for nothing that is not the Machine's.
