@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -86,7 +88,7 @@ func (p deletion) controlPlane(ctx context.Context, s *state) (bool, error) {
 	s.deletion = progress{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason,
 		fmt.Sprintf("Waiting for the control plane and %d of its Machines to be deleted", len(s.workers.controlPlane))}
 	if s.controlPlane != nil {
-		return false, p.delete(ctx, s.controlPlane.GetKind(), s.controlPlane.Unstructured)
+		return false, p.deleteOwned(ctx, s, s.controlPlane.Unstructured)
 	}
 	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.controlPlaneErr) && !ownership.IsRefused(s.controlPlaneErr) {
 		return false, nil // it may exist, and its Machines are then deleted by it
@@ -110,16 +112,28 @@ func (p deletion) infrastructure(ctx context.Context, s *state) (bool, error) {
 	if s.infra == nil {
 		return false, nil
 	}
-	return false, p.delete(ctx, s.infra.GetKind(), s.infra.Unstructured)
+	return false, p.deleteOwned(ctx, s, s.infra.Unstructured)
 }
 
-// delete deletes an object unless it is being deleted, or belongs to another manager.
+// deleteOwned deletes a provider's object that the Cluster owns, if it has not changed since it was read: its owner may be
+// another Cluster by then. One whose adoption has failed waits for the next attempt.
+func (p deletion) deleteOwned(ctx context.Context, s *state, object *unstructured.Unstructured) error {
+	if !contract.HasOwner(object, s.cluster.UID) {
+		return nil
+	}
+	return p.deleteIf(ctx, object.GetKind(), object, client.Preconditions{UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion())})
+}
+
 func (p deletion) delete(ctx context.Context, kind string, object client.Object) error {
+	return p.deleteIf(ctx, kind, object, client.Preconditions{UID: new(object.GetUID())})
+}
+
+// deleteIf deletes an object unless it is being deleted, or belongs to another manager.
+func (p deletion) deleteIf(ctx context.Context, kind string, object client.Object, as client.Preconditions) error {
 	if object.GetDeletionTimestamp() != nil || p.watch.Foreign(object) {
 		return nil
 	}
-	uid := object.GetUID()
-	if err := p.client.Delete(ctx, object, client.Preconditions{UID: &uid}); err != nil {
+	if err := p.client.Delete(ctx, object, as); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting %s %q: %w", kind, object.GetName(), err))
 	}
 	ctrl.LoggerFrom(ctx).Info("deleted "+kind, kind, klog.KObj(object))

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,4 +146,31 @@ func ownedBy(object client.Object, uid types.UID) bool {
 		}
 	}
 	return false
+}
+
+// TestInfrastructureThatIsBeingAdoptedByAnotherIsNotDeleted deletes a Cluster whose infrastructure object was adopted by
+// another Cluster a moment ago: the cache shows it without an owner, and its own adoption conflicts.
+func TestInfrastructureThatIsBeingAdoptedByAnotherIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	p := provider{object: fields("provisioned", true), patchErr: apierrors.NewConflict(schema.GroupResource{Resource: "i"}, "i", errors.New("modified"))}
+	s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "c", UID: "mine", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now()),
+	}}}
+	s.cluster.Spec.InfrastructureRef = infraRef
+	if _, err := (infrastructure{p.client(), p.reader()}).run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	deletes := 0
+	c := interceptor.NewClient(nil, interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			deletes++
+			return nil
+		},
+	})
+	if _, err := (deletion{client: c, live: unchanged{}}).run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if deletes > 0 || len(s.cluster.Finalizers) == 0 {
+		t.Errorf("deleted %d times, finalizers %v", deletes, s.cluster.Finalizers)
+	}
 }

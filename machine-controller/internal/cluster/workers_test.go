@@ -110,11 +110,12 @@ func TestStandaloneTriggersItsCluster(t *testing.T) {
 	}
 }
 
-// object is something with the name as its UID.
+// object is something of the Cluster with the UID "c".
 func object(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetName(name)
 	o.SetUID("uid")
+	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "c"}})
 	return o
 }
 
@@ -193,7 +194,7 @@ func TestDeletionStages(t *testing.T) {
 				},
 			})
 			s := &state{
-				cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now())}},
+				cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now())}},
 				workers: test.workers, infra: test.infra, infraErr: test.infraErr, controlPlane: test.plane, controlPlaneErr: test.controlPlaneErr,
 			}
 			if test.refs {

@@ -24,8 +24,22 @@ const (
 )
 
 // Machine writes into a Machine the fields of its MachineSet's template that change in place: labels, annotations,
-// readiness gates, minReadySeconds, deletion timeouts and taints. All other fields need a new Machine.
+// readiness gates, minReadySeconds, deletion timeouts and taints. All other fields need a new Machine. The annotations of a
+// Machine that is being deleted stay as they are: the owner of a deletion hook has removed it there for good.
 func Machine(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
+	if machine.DeletionTimestamp.IsZero() {
+		metadata(machine, set)
+	} else {
+		machine.Labels = mergeManaged(machine.Labels, "", MachineLabels(set))
+	}
+	spec := set.Spec.Template.Spec.DeepCopy()
+	machine.Spec.ReadinessGates = spec.ReadinessGates
+	machine.Spec.MinReadySeconds = spec.MinReadySeconds
+	machine.Spec.Deletion = spec.Deletion
+	machine.Spec.Taints = spec.Taints
+}
+
+func metadata(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	template := &set.Spec.Template
 	machine.Labels = mergeManaged(machine.Labels, machine.Annotations[labelsFromTemplate], MachineLabels(set))
 	annotations := maps.Clone(template.Annotations)
@@ -35,21 +49,13 @@ func Machine(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	machine.Annotations = mergeManaged(machine.Annotations, machine.Annotations[annotationsFromTemplate], annotations)
 	recordKeys(machine, labelsFromTemplate, template.Labels)
 	recordKeys(machine, annotationsFromTemplate, template.Annotations)
-
-	spec := template.Spec.DeepCopy()
-	machine.Spec.ReadinessGates = spec.ReadinessGates
-	machine.Spec.MinReadySeconds = spec.MinReadySeconds
-	machine.Spec.Deletion = spec.Deletion
-	machine.Spec.Taints = spec.Taints
 }
 
 // MachineUpToDate reports whether the Machine has everything that [Machine] would write. It copies nothing: it is called
 // for every Machine in every reconcile. The labels are those of MachineLabels.
 func MachineUpToDate(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
 	template, spec := &set.Spec.Template, &machine.Spec
-	return containsAll(machine.Labels, labels) && containsAll(machine.Annotations, template.Annotations) &&
-		machine.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
-		machine.Annotations[annotationsFromTemplate] == keyList(template.Annotations) &&
+	return containsAll(machine.Labels, labels) && (!machine.DeletionTimestamp.IsZero() || metadataUpToDate(machine, set)) &&
 		equality.Semantic.DeepEqual(spec.ReadinessGates, template.Spec.ReadinessGates) &&
 		equality.Semantic.DeepEqual(spec.MinReadySeconds, template.Spec.MinReadySeconds) &&
 		equality.Semantic.DeepEqual(spec.Deletion, template.Spec.Deletion) &&

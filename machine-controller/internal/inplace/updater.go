@@ -71,9 +71,9 @@ func (u *Updater) Update(ctx context.Context, set *clusterv1.MachineSet, machine
 	return result, kerrors.NewAggregate(errs)
 }
 
-// update writes the changes into the children of one Machine and then into the Machine.
+// update writes the changes into the children of one Machine, unless it is being deleted, and then into the Machine.
 func (u *Updater) update(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	if !metadataUpToDate(m, set) {
+	if m.DeletionTimestamp.IsZero() && !metadataUpToDate(m, set) {
 		if err := u.updateChildren(ctx, set, m); err != nil {
 			return err
 		}

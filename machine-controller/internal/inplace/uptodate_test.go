@@ -77,6 +77,12 @@ func TestMachineUpToDateMatchesMachine(t *testing.T) {
 		"a taint more":         func(m *clusterv1.Machine) { m.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}} },
 		"a deletion timeout":   func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(1)) },
 		"no annotations":       func(m *clusterv1.Machine) { m.Annotations = nil },
+		"deletion":             func(m *clusterv1.Machine) { m.DeletionTimestamp, m.Annotations = new(metav1.Now()), nil },
+		"deletion and a label lost": func(m *clusterv1.Machine) {
+			m.DeletionTimestamp = new(metav1.Now())
+			delete(m.Labels, "l")
+		},
+		"deletion and another spec": func(m *clusterv1.Machine) { m.DeletionTimestamp, m.Spec.MinReadySeconds = new(metav1.Now()), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machine/nodesync"
+	"drover.io/machine-controller/internal/nodematch"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/requesterror"
@@ -54,8 +55,12 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the connection to the workload cluster", "reason", s.connection.Reason, "message", s.connection.Message)
 		return reconcile.Result{}, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
-	unassigned := nodeToDrain(s, connection.Node) // before the lookup by providerID, which finds it once it has one
-	found, err := byProviderID(connection, s.machine)
+	unassigned, err := p.nodeToDrain(ctx, s, connection.Node) // before the lookup by providerID, which finds it once it has one
+	if err != nil {
+		s.node.err = err
+		return reconcile.Result{}, err
+	}
+	found, err := p.byProviderID(ctx, connection, s.machine)
 	if found == nil && !connection.Synced() {
 		s.connection.Connected = false // the cache may be incomplete
 		s.node.err = workload.ErrNotConnected
@@ -65,14 +70,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	s.node = observed[corev1.Node]{found, err}
 	if found == nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the Node", "providerID", s.machine.Spec.ProviderID, "message", err.Error())
-		if apierrors.IsNotFound(err) {
-			err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
-			if unassigned != nil {
-				s.node = observed[corev1.Node]{object: unassigned}
-				s.machine.Status.NodeRef.Name = unassigned.Name
-			}
-		}
-		return retryLater(err)
+		return p.withoutNode(ctx, connection, s, unassigned)
 	}
 	if s.machine.Status.NodeRef.Name != found.Name {
 		p.events.nodeJoined(s.machine, found.Name)
@@ -90,6 +88,27 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	}
 	p.sync.TrimRecord(s.machine)
 	return reconcile.Result{}, nil
+}
+
+// withoutNode is what is done while no Node of the machine is found by its providerID: the one without a providerID gets it,
+// or is what the deletion acts on.
+func (p node) withoutNode(ctx context.Context, connection *workload.Connection, s *state, unassigned *corev1.Node) (reconcile.Result, error) {
+	var result reconcile.Result
+	if isForeignNode(s.node.err) {
+		result.RequeueAfter = ownership.RetryPeriod // no event of the other Machine triggers a reconcile
+	}
+	err := s.node.err
+	if apierrors.IsNotFound(err) {
+		var next reconcile.Result
+		next, err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
+		result = results.Earliest(result, next)
+		if unassigned != nil {
+			s.node = observed[corev1.Node]{object: unassigned}
+			s.machine.Status.NodeRef.Name = unassigned.Name
+		}
+	}
+	next, err := retryLater(err)
+	return results.Earliest(result, next), err
 }
 
 // errProviderIDConflict means that another Machine has the same providerID.
@@ -133,14 +152,38 @@ const namedNodes = 5
 // errDuplicateNodes means that several Nodes have the providerID of one machine.
 var errDuplicateNodes = errors.New("more than one Node has this providerID")
 
+// foreignNodeError means that the only Node with the providerID of one machine has the name of another, which has no Node.
+// It is a NotFound: the machine has no Node of its own.
+type foreignNodeError struct{ node, providerID string }
+
+func (e *foreignNodeError) Error() string {
+	return fmt.Sprintf("Node %q has the providerID %s of this Machine and the name of another Machine, which has no Node: "+
+		"its kubelet reports the providerID, so that this is not trusted. Replace the host of that Machine and delete the Node", e.node, e.providerID)
+}
+
+func (e *foreignNodeError) Unwrap() error {
+	return apierrors.NewNotFound(corev1.Resource("nodes"), e.node)
+}
+
+func isForeignNode(err error) bool {
+	_, is := errors.AsType[*foreignNodeError](err)
+	return is
+}
+
 // byProviderID returns the machine's Node from the connection's cache. Its error is NotFound
-// when there is none, or errDuplicateNodes naming the Nodes to choose from.
-func byProviderID(connection *workload.Connection, machine *clusterv1.Machine) (*corev1.Node, error) {
-	nodes := connection.NodesByProviderID(machine.Spec.ProviderID)
-	switch len(nodes) {
-	case 0:
+// when there is none of its own, or errDuplicateNodes naming the Nodes to choose from.
+func (p node) byProviderID(ctx context.Context, connection *workload.Connection, machine *clusterv1.Machine) (*corev1.Node, error) {
+	nodes, foreign, err := nodematch.ByProviderID(connection, machine, func(name string) (*clusterv1.Machine, error) {
+		return p.named(ctx, machine.Namespace, name)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(nodes) == 0 && foreign != nil:
+		return nil, &foreignNodeError{foreign.Name, machine.Spec.ProviderID}
+	case len(nodes) == 0:
 		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), machine.Status.NodeRef.Name)
-	case 1:
+	case len(nodes) == 1:
 		return nodes[0], nil
 	}
 	names := make([]string, 0, namedNodes)
@@ -148,4 +191,16 @@ func byProviderID(connection *workload.Connection, machine *clusterv1.Machine) (
 		names = append(names, each.Name)
 	}
 	return nil, fmt.Errorf("%w: %q is claimed by %d, such as %q; delete all but the right one", errDuplicateNodes, machine.Spec.ProviderID, len(nodes), names)
+}
+
+// named returns the Machine of a name; nil if there is none.
+func (p node) named(ctx context.Context, namespace, name string) (*clusterv1.Machine, error) {
+	m := &clusterv1.Machine{}
+	if err := p.machines.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, m, client.UnsafeDisableDeepCopy); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // not existing is a result
+		}
+		return nil, fmt.Errorf("reading Machine %q: %w", name, err)
+	}
+	return m, nil
 }

@@ -74,7 +74,7 @@ func disconnectedMessage(state workload.State) string {
 func nodeAbsent(s *state) metav1.Condition {
 	m := s.machine
 	switch {
-	case s.node.err != nil && !apierrors.IsNotFound(s.node.err):
+	case isForeignNode(s.node.err), s.node.err != nil && !apierrors.IsNotFound(s.node.err):
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.MachineNodeInternalErrorReason, Message: s.node.err.Error()}
 	case m.Status.NodeRef.IsDefined():
 		return metav1.Condition{

@@ -9,6 +9,7 @@ package machinedeployment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,6 +202,9 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
 		return results.Earliest(r.nextRequeue(s), reconcile.Result{RequeueAfter: due}), nil
 	}
+	if current, err := r.mayLower(ctx, s); err != nil || !current {
+		return reconcile.Result{RequeueAfter: coalesce.Window}, err
+	}
 	r.steps.Mark(s.deployment.UID)
 	var errs []error
 	for _, intent := range s.decision.Intents {
@@ -218,6 +222,21 @@ func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, st
 		}
 	}
 	return true, nil
+}
+
+// mayLower reports whether the decision, if it lowers a MachineSet, was made for the spec that the API server has. The cache
+// of a new leader may show an older MachineDeployment and MachineSets that have followed a newer one already, since each of
+// its lists may come from another API server.
+func (r *Reconciler) mayLower(ctx context.Context, s *state) (bool, error) {
+	if !slices.ContainsFunc(s.decision.Intents, func(i rollout.Intent) bool { return i.Kind == rollout.Scale && i.To < i.From }) {
+		return true, nil
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineDeployment"))
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.deployment), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return live.UID == s.deployment.UID && live.Generation == s.deployment.Generation, nil
 }
 
 // nextRequeue is when time alone, or a write of this manager that the cache does not show yet, changes the decision.

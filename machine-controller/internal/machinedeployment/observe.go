@@ -102,7 +102,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 			canAdopt = true
 		}
 		adopted := set.DeepCopy()
-		adopted.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+		adopted.OwnerReferences = ownership.Controlled(adopted.OwnerReferences, *metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment")))
 		if err := patch.Main(ctx, r.Client, set, adopted); err != nil {
 			return fmt.Errorf("adopting MachineSet %q: %w", set.Name, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/nodematch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -46,17 +47,28 @@ func (p nodes) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if reachability.Since.After(s.since) {
 		s.since = reachability.Since
 	}
+	byName := make(map[string]*clusterv1.Machine, len(s.all))
+	for _, m := range s.all {
+		byName[m.Name] = m
+	}
 	for _, m := range s.targets {
-		s.nodes[m.UID] = nodesOf(connection, m)
+		s.nodes[m.UID] = nodesOf(connection, m, byName)
 	}
 	return reconcile.Result{}, nil
 }
 
+// nodeCache has the Nodes of a workload cluster, as a connection to it does.
+type nodeCache interface {
+	nodematch.Nodes
+	Node(name string) (*corev1.Node, bool)
+}
+
 // nodesOf finds a Machine's Node by providerID. A Node with the name in nodeRef and without a
 // providerID has just registered again.
-func nodesOf(connection *workload.Connection, m *clusterv1.Machine) []*corev1.Node {
+func nodesOf(connection nodeCache, m *clusterv1.Machine, byName map[string]*clusterv1.Machine) []*corev1.Node {
 	if m.Spec.ProviderID != "" {
-		if nodes := connection.NodesByProviderID(m.Spec.ProviderID); len(nodes) > 0 {
+		named := func(name string) (*clusterv1.Machine, error) { return byName[name], nil }
+		if nodes, _, _ := nodematch.ByProviderID(connection, m, named); len(nodes) > 0 {
 			return nodes
 		}
 	}

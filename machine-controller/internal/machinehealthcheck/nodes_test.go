@@ -4,10 +4,13 @@
 package machinehealthcheck
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -59,5 +62,37 @@ func TestNodesAreNotObserved(t *testing.T) {
 				t.Errorf("result %v, error %v, %q", result, err, s.disconnected)
 			}
 		})
+	}
+}
+
+// fakeNodes are the Nodes of a workload cluster.
+type fakeNodes []*corev1.Node
+
+func (f fakeNodes) Node(name string) (*corev1.Node, bool) {
+	i := slices.IndexFunc(f, func(n *corev1.Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return f[i], true
+}
+
+func (f fakeNodes) NodesByProviderID(id string) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(f), func(n *corev1.Node) bool { return n.Spec.ProviderID != id })
+}
+
+// TestNodeOfAnotherMachineIsNotObserved has the Node of a Machine, and that of another which reports the same providerID.
+func TestNodeOfAnotherMachineIsNotObserved(t *testing.T) {
+	t.Parallel()
+	m, other := testenv.Machine("ns", "m"), testenv.Machine("ns", "other")
+	m.Spec.ProviderID, other.Spec.ProviderID = "sim://m", "sim://other"
+	node := func(name string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "sim://m"}}
+	}
+	byName := map[string]*clusterv1.Machine{"m": m, "other": other}
+	if found := nodesOf(fakeNodes{node("other")}, m, byName); len(found) != 0 {
+		t.Errorf("found Node %s", found[0].Name)
+	}
+	if found := nodesOf(fakeNodes{node("m"), node("other")}, m, byName); len(found) != 1 || found[0].Name != "m" {
+		t.Errorf("found %d Nodes", len(found))
 	}
 }

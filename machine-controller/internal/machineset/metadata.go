@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/labels/format"
 
+	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineowner"
 )
 
@@ -50,4 +51,14 @@ func selector(set *clusterv1.MachineSet) (labels.Selector, error) {
 		return nil, fmt.Errorf("spec.selector: %w", err)
 	}
 	return selector, nil
+}
+
+// checkSelected returns an error for a set that would not select the Machines that it creates: it would release each, and
+// create another. The API server refuses such a set, but one may be stored already.
+func checkSelected(set *clusterv1.MachineSet) error {
+	matches, err := selector(set)
+	if err == nil && !matches.Matches(labels.Set(inplace.MachineLabels(set))) {
+		err = fmt.Errorf("spec.selector, %s, does not select the Machines of spec.template: create a new MachineSet", matches)
+	}
+	return err
 }

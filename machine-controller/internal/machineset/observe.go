@@ -80,7 +80,7 @@ func adoptable(set *clusterv1.MachineSet, m *clusterv1.Machine, matches labels.S
 // adopt makes the set the controller of a Machine, and returns the Machine as it is then.
 func (r *Reconciler) adopt(ctx context.Context, set *clusterv1.MachineSet, before *clusterv1.Machine) (*clusterv1.Machine, error) {
 	m := before.DeepCopy()
-	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
+	m.OwnerReferences = ownership.Controlled(m.OwnerReferences, *metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet")))
 	if err := patch.Main(ctx, r.Client, before, m); err != nil {
 		return nil, fmt.Errorf("adopting Machine %q: %w", m.Name, err)
 	}

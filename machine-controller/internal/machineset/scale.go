@@ -111,6 +111,10 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 		denied("InvalidNamingTemplate", s.blocked.Error())
 		return reconcile.Result{}, nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
+	if s.blocked = checkSelected(s.set); s.blocked != nil {
+		denied("NotSelected", s.blocked.Error())
+		return reconcile.Result{}, nil //nolint:nilerr // it is in a condition; only a new MachineSet can help
+	}
 	from, err := sc.creator.ReadTemplates(ctx, s.cluster, s.set)
 	if err != nil {
 		s.blocked = err

@@ -11,6 +11,7 @@ package ownership
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,14 @@ func Gone(ctx context.Context, live client.Reader, references []metav1.OwnerRefe
 	}
 	exists, err := Exists(ctx, live, object)
 	return !exists, err
+}
+
+// Controlled returns the references of an object with its new controller in place of a Cluster, which owns what stands alone.
+func Controlled(references []metav1.OwnerReference, controller metav1.OwnerReference) []metav1.OwnerReference {
+	kept := slices.DeleteFunc(slices.Clone(references), func(reference metav1.OwnerReference) bool {
+		return IsKind(reference, "Cluster") || reference.UID == controller.UID
+	})
+	return append(kept, controller)
 }
 
 // read returns the object as it is now; nil if it does not exist.

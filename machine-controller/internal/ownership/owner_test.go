@@ -8,6 +8,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,5 +78,18 @@ func TestGoneReadsNothingForAnExistingReference(t *testing.T) {
 	gone, err := Gone(t.Context(), nil, []metav1.OwnerReference{{UID: "other"}, {UID: "uid"}}, cached)
 	if gone || err != nil {
 		t.Errorf("gone is %t, error %v", gone, err)
+	}
+}
+
+func TestControlled(t *testing.T) {
+	t.Parallel()
+	cluster := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "c"}
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}
+	plain := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "s", UID: "s"}
+	controller := plain
+	controller.Controller = new(true)
+	got := Controlled([]metav1.OwnerReference{cluster, other, plain}, controller)
+	if diff := cmp.Diff([]metav1.OwnerReference{other, controller}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@
 // The Intents of one Decision may be applied in any order, or only in part, and the invariants are kept, provided that:
 //   - every write has the resourceVersion that the State was made from as a precondition, so that a conflict drops the intent
 //     and the next State is decided anew;
+//   - no MachineSet is lowered for an older spec of the MachineDeployment than the API server has;
 //   - a MachineSet that was created, changed or deleted and that the cache does not show yet is named in State.Unseen;
 //   - Machines are read after MachineSets, from the cache that the machineset controller uses; after a decrease of
 //     spec.replicas the delete-machine annotations are compared with the API server, because the cache may not show them yet;

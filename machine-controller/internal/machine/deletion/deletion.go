@@ -73,7 +73,7 @@ func New(o Options) *Deleter {
 		preTerminateHooks(o.Clock),           // the owners of the hooks act before the instance is deleted
 		instanceStep{o.Client, o.Requested},  // no instance is left running
 		bootstrapStep{o.Client, o.Requested}, // no bootstrap data is left
-		&nodeStep{workloads: o.Workloads, events: recorder, clock: o.Clock}, // no Node is left in the workload cluster
+		&nodeStep{machines: o.Client, workloads: o.Workloads, events: recorder, clock: o.Clock}, // no Node is left in the workload cluster
 	}}
 }
 

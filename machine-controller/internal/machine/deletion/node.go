@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/nodematch"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/expiring"
 )
@@ -33,6 +34,8 @@ const (
 // deletion, which a drain can outlast), and then leaves the Node in its cluster with a warning. A restart of the
 // manager restarts the timeout, which can only mean more attempts.
 type nodeStep struct {
+	// machines has the Machines of the Cluster.
+	machines  client.Reader
 	workloads *workload.Connections
 	events    *recorder
 	clock     clock.PassiveClock
@@ -103,6 +106,11 @@ func (d *nodeStep) delete(ctx context.Context, s *State, name string) error {
 		id, referenced := node.Spec.ProviderID, s.Machine.Status.NodeRef.IsDefined()
 		if id != s.Machine.Spec.ProviderID && (id != "" || !referenced) {
 			return nil // the name is now that of another machine's Node, or never was this one's
+		}
+		if id == "" {
+			if sharing, err := nodematch.Sharing(ctx, d.machines, s.Machine, name); err != nil || len(sharing) > 0 {
+				return err // the Node is left to the other machine
+			}
 		}
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -261,7 +263,7 @@ func TestDetachWaitsForVolumes(t *testing.T) {
 }
 
 func (e *environment) nodeStep() *nodeStep {
-	return &nodeStep{workloads: e.workloads, events: &recorder{e.events}, clock: e.clock}
+	return &nodeStep{machines: indextest.NewClient(e.T, e.client), workloads: e.workloads, events: &recorder{e.events}, clock: e.clock}
 }
 
 func (e *environment) nodeExists(node *corev1.Node) bool {
@@ -328,8 +330,12 @@ func (e *environment) unobserved(name string) {
 func TestNodeWithoutProviderIDIsDeletedOnlyByReference(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		referenced, deleted bool
-	}{"when nodeRef names it": {true, true}, "not without a nodeRef": {false, false}} {
+		referenced, shared, deleted bool
+	}{
+		"when nodeRef names it":                          {referenced: true, deleted: true},
+		"not without a nodeRef":                          {},
+		"not when it can be that of another Machine too": {referenced: true, shared: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnvironment(t)
@@ -338,6 +344,9 @@ func TestNodeWithoutProviderIDIsDeletedOnlyByReference(t *testing.T) {
 			e.state.Machine.Status.Initialization.InfrastructureProvisioned = new(true)
 			if test.referenced {
 				e.state.Machine.Status.NodeRef.Name = node.Name
+			}
+			if test.shared {
+				e.create(testenv.Machine(e.state.Machine.Namespace, node.Name))
 			}
 			if progress := e.run(e.nodeStep()); progress != done {
 				t.Errorf("progress %+v", progress)

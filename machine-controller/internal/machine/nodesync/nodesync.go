@@ -43,14 +43,16 @@ type State struct {
 	Interruptible *bool
 }
 
-// Apply patches the Node if it lacks anything. One request at most.
+// Apply patches the Node if it lacks anything. One request at most. Before [Sync.TrimRecord] removes anything, the request is
+// sent in any case: it conflicts if the cache does not show yet what was set on the Node.
 func (y Sync) Apply(ctx context.Context, c client.Client, s State) error {
 	current := s.Node
 	wanted := y.desired(current, s)
-	if equality.Semantic.DeepEqual(current.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(current.Spec, wanted.Spec) {
+	same := equality.Semantic.DeepEqual(current.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(current.Spec, wanted.Spec)
+	if same && !y.trims(s.Machine) {
 		return nil
 	}
-	if err := c.Patch(ctx, wanted, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := c.Patch(ctx, wanted, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil || same {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).Info("synced labels, annotations and taints to Node", "Node", klog.KObj(current))
@@ -212,10 +214,13 @@ func (y Sync) IsPersisted(m *clusterv1.Machine, recorded map[string]bool) bool {
 
 // TrimRecord removes from the record what was removed from the Node.
 func (y Sync) TrimRecord(m *clusterv1.Machine) {
-	if wanted := y.restricted(m); len(wanted) < len(Recorded(m)) {
-		setRecord(m, wanted)
+	if y.trims(m) {
+		setRecord(m, y.restricted(m))
 	}
 }
+
+// trims reports whether the record has what the machine does not have any more.
+func (y Sync) trims(m *clusterv1.Machine) bool { return len(y.restricted(m)) < len(Recorded(m)) }
 
 func setRecord(m *clusterv1.Machine, recorded map[string]bool) {
 	if len(recorded) == 0 {
