@@ -36,7 +36,7 @@ type budget struct {
 }
 
 // of returns the budgets that select the Pod. Without the permission to list them it returns none: the API
-// server still guards them, only its refusal cannot be explained.
+// server still enforces the budgets, only its refusal cannot be explained.
 func (b *budgets) of(ctx context.Context, pod *corev1.Pod) ([]*budget, error) {
 	all, read := b.byNamespace[pod.Namespace]
 	if !read {
