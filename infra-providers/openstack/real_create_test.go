@@ -48,7 +48,7 @@ func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spe
 	return req
 }
 
-// created creates until the services take it, as the reconciler does, and waits until it leaves Pending.
+// mustReachState creates until the services accept it, as the reconciler does, and waits until it leaves Pending.
 func mustReachState(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.Request[openstack.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var created driver.Instance
@@ -186,7 +186,7 @@ func (p project) members(name string) []string {
 	return nil
 }
 
-// configDrive is what the SDK does not know.
+// configDrive is a field that the SDK does not have.
 func configDrive(p project, serverID string) string {
 	p.t.Helper()
 	var shown struct {
