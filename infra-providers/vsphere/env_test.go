@@ -94,7 +94,7 @@ func (w *env) account() vcenter.Account {
 	}
 }
 
-// connect returns a driver that remembers nothing, with small pages.
+// connect returns a driver without state in memory, with small pages.
 func (w *env) connect() *vsphere.Driver { return w.connectTo(w.pool) }
 
 func (w *env) connectTo(pool *vcenter.Pool) *vsphere.Driver {
@@ -109,7 +109,7 @@ func (w *env) now() time.Time {
 	return now.Add(time.Duration(w.ahead.Load()))
 }
 
-// stopClock lets no time pass but what is added to ahead: a pause is not over because the host is busy.
+// stopClock stops the clock but for what is added to ahead: a pause does not end because the host is busy.
 func (w *env) stopClock() { w.stopped.Store(ptr.To(time.Now())) }
 
 // restart connects as another process would, with a session of its own.

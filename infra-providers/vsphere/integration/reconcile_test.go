@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package story_test takes VSphereMachines through the whole generic machinery: a real API server on one
-// side, vcsim on the other, the shipped role in between.
 package integration_test
 
 import (
@@ -53,9 +51,9 @@ func TestMain(m *testing.M) {
 // patience bounds every wait: how quick anything is depends on what else the host does.
 const patience = 4 * time.Minute
 
-// TestLifecycle: created, running with addresses, deleted; machines with bad credentials, a bad
-// template or a bad network say so and can be deleted too.
-func TestLifecycle(t *testing.T) {
+// TestReconcile: created, running with addresses, deleted; machines with bad credentials, a bad
+// template or a bad network report that and can be deleted too.
+func TestReconcile(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
