@@ -183,7 +183,7 @@ func (b *env) wantShortage(instanceType, zone string, want UnavailableOffering) 
 	}
 }
 
-// TestShortageOfARequest: what only a price, a subnet or a placement group lacks says nothing about other requests
+// TestShortageOfARequest: what only a price, a subnet or a placement group lacks is no evidence about other requests
 // for the same type in the same zone.
 func TestShortageOfARequest(t *testing.T) {
 	t.Parallel()
