@@ -40,7 +40,7 @@ type Driver[C any] interface {
 	// It MUST fail with InsufficientCapacityError or QuotaExceededError only when there is no instance of the
 	// Identity, and none can come of this call or an earlier one any more: the caller may then request the
 	// same Identity with another Config. What the refused call left beside the instance MUST NOT stand in the way of that, and
-	// MUST go with the instance. A token under which the cloud remembers a whole request MUST therefore
+	// MUST go with the instance. A client token under which the cloud stores a whole request MUST therefore
 	// depend on the Config too.
 	Create(ctx context.Context, req Request[C]) (Instance, error)
 
@@ -82,7 +82,7 @@ type Provisioner interface {
 	// its end. It MUST find the instance as Get does, MUST fail with NotFoundError when there is none, and MUST refuse
 	// with NotOwnedError to touch what carries other tags.
 	//
-	// What is left to do MUST be derived from the cloud, so that another process goes on where one died. Provision
+	// What is left to do MUST be derived from the cloud, so that another process continues where one was killed. Provision
 	// MUST be idempotent, also when an answer was lost or callers race. It MUST NOT make a second instance, MUST NOT
 	// change an instance that is finished, MUST NOT start one that was stopped, and MUST NOT take a step of one that
 	// is being deleted. A step that fails for a reason that may pass MUST be repeated by a later call after a pause; the
