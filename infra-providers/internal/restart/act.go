@@ -38,7 +38,7 @@ func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Resu
 	return r.requestRestart(ctx, s)
 }
 
-// restartInstance requests the restart from the cloud and stores the answer.
+// requestRestart requests the restart from the cloud and stores the answer.
 func (r *Reconciler[M, C]) requestRestart(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	err := s.cloudErr
 	if err == nil {
@@ -77,8 +77,8 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause er
 	return results.Earliest(result, ctrl.Result{RequeueAfter: max(min(problem.Retry, left), conflictRetry)}), err
 }
 
-// handBack requests that the owner of the Machine replaces it. The Machine is written first: a process that dies in
-// between writes it again, which changes nothing.
+// handBack requests that the owner of the Machine replaces it. The Machine is written first: if the process ends in
+// between, the next one writes it again, which changes nothing.
 func (r *Reconciler[M, C]) handBack(ctx context.Context, s *state[M, C], because step) (ctrl.Result, error) {
 	before := s.machine.DeepCopy()
 	if !meta.IsStatusConditionFalse(before.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition) {
