@@ -22,6 +22,7 @@ type config struct {
 	Hostname         string          `yaml:"hostname,omitempty"`
 	PreserveHostname *bool           `yaml:"preserve_hostname,omitempty"`
 	PreferFQDN       *bool           `yaml:"prefer_fqdn_over_hostname,omitempty"`
+	BootCmd          [][]string      `yaml:"bootcmd,omitempty"`
 	Subscription     *rhSubscription `yaml:"rh_subscription,omitempty"`
 	Upgrade          bool            `yaml:"package_upgrade,omitempty"`
 	RebootIfRequired bool            `yaml:"package_reboot_if_required,omitempty"`
@@ -72,6 +73,9 @@ func Render(n *node.Node) ([]byte, error) {
 		Packages:         n.Packages,
 		Users:            users(n.Users),
 		RunCmd:           [][]string{{node.ScriptFile}},
+	}
+	for _, command := range n.Early {
+		c.BootCmd = append(c.BootCmd, []string{"sh", "-c", command})
 	}
 	if s := n.Subscription; s != nil {
 		c.Subscription = &rhSubscription{s.ActivationKey, organization(s.Organization), s.Server, s.ContentURL}

@@ -36,6 +36,9 @@ type distribution struct {
 	// trustFile is where additional certificate authorities belong, trustCommand adds them to the host's bundle.
 	trustFile, trustCommand string
 
+	// packageProxy is a shell command that has packages installed through a proxy.
+	packageProxy func(bootstrapv1.Proxy) string
+
 	// extra adds what only this operating system has; nil is nothing.
 	extra func(n *Node, in Input) error
 

@@ -23,6 +23,9 @@ type Node struct {
 	// Upgrade brings all packages up to date first.
 	Upgrade bool
 
+	// Early are shell commands of the first stage of each boot, before packages are installed and files are written.
+	Early []string
+
 	// Subscription registers the host before packages are installed; nil does not.
 	Subscription *Subscription
 
@@ -215,6 +218,7 @@ func Describe(in Input) (*Node, error) {
 		addTrustedCAs, // the operator's certificate authorities
 		addHealthCheck,
 		addOwn,   // what only this operating system has
+		addEarly, // what packages and subscriptions need before them
 		addFiles, // the operator's files, last: they may not replace others
 	} {
 		if err := part(n, os, in); err != nil {

@@ -10,16 +10,18 @@ import (
 // ubuntu is Ubuntu 22.04, 24.04 and 26.04.
 func ubuntu() distribution {
 	return distribution{
-		format:     bootstrapv1.CloudConfig,
-		kubelet:    "/usr/bin/kubelet",
-		resolvConf: "/run/systemd/resolve/resolv.conf",
-		packages:   true,
-		time:       chronyOrTimesyncd,
-		trustFile:  "/usr/local/share/ca-certificates/drover.crt",
+		format:       bootstrapv1.CloudConfig,
+		kubelet:      "/usr/bin/kubelet",
+		resolvConf:   "/run/systemd/resolve/resolv.conf",
+		packages:     true,
+		packageProxy: aptProxy,
+		time:         chronyOrTimesyncd,
+		trustFile:    "/usr/local/share/ca-certificates/drover.crt",
 		setup: []string{
 			// ufw drops forwarded packets, which is what pod traffic is.
 			"if command -v ufw >/dev/null; then ufw disable; fi",
 		},
 		trustCommand: "update-ca-certificates",
+		extra:        addEC2Name,
 	}
 }

@@ -159,7 +159,7 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	TrustedCAs string `json:"trustedCAs,omitempty"`
 
-	// proxy is used by containerd, the kubelet and our own downloads. Default: none.
+	// proxy is used by containerd, the kubelet, package managers and downloads. Default: none.
 	// +optional
 	Proxy Proxy `json:"proxy,omitempty,omitzero"`
 

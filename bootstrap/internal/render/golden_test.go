@@ -178,12 +178,20 @@ func cases() map[string]node.Input {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
 		}),
+		"debian-packages-by-proxy": with(input(bootstrapv1.Debian), func(in *node.Input) {
+			in.Spec.Packages = []string{"containerd"}
+			in.Spec.TrustedCAs = string(in.CA)
+			in.Spec.Proxy = bootstrapv1.Proxy{
+				HTTP: "http://proxy.example.test:3128", HTTPS: "http://proxy.example.test:3128",
+				NoProxy: []string{"mirror.example.test", ".internal.example.test", "10.0.0.0/8"},
+			}
+		}),
 		"flatcar-metadata": with(input(bootstrapv1.Flatcar), func(in *node.Input) {
 			in.Spec.Kubelet.ProviderID = "aws:///${COREOS_EC2_AVAILABILITY_ZONE}/${COREOS_EC2_INSTANCE_ID}"
 			in.Spec.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff
 		}),
 		"rhel-subscription": with(input(bootstrapv1.RHEL), func(in *node.Input) {
-			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test", ContentURL: "https://satellite.example.test/pulp/content"}
+			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test:443/rhsm", ContentURL: "https://satellite.example.test/pulp/content"}
 			in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte("kubernetes\n")}
 		}),
 	}

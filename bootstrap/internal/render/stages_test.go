@@ -88,6 +88,11 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 	everything.Spec.Binaries = bootstrapv1.Binaries{} // there is no network
 	subscribed := cases()["rhel-subscription"]
 	subscribed.Spec.Packages, subscribed.Spec.PackageUpgrade = []string{"chrony"}, bootstrapv1.PackageUpgradeOnFirstBoot
+	behind := with(subscribed, func(in *node.Input) {
+		spec := *in.Spec
+		spec.TrustedCAs, spec.Proxy.HTTPS = string(in.CA), "http://user:pa%20ss@proxy.example.test:3128"
+		in.Spec = &spec
+	})
 	enterprise := []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service", "systemctl disable --quiet --now nm-cloud-setup.timer"}
 	for name, c := range map[string]struct {
 		in       node.Input
@@ -105,7 +110,13 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 		"rocky with a Machine's name of several labels":  {dotted(cases()["rocky"]), "workers.v1-x7k2p", nil, enterprise},
 		"rhel with a subscription": {subscribed, "node-1", []string{
 			"subscription-manager identity",
-			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test",
+			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
+			"dnf -y upgrade", "dnf -y install chrony",
+		}, enterprise},
+		"rhel behind a proxy": {behind, "node-1", []string{
+			"update-ca-trust extract",
+			"subscription-manager config --server.proxy_scheme=http --server.proxy_hostname=proxy.example.test --server.proxy_port=3128 --server.proxy_user=user --server.proxy_password=pa ss",
+			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
 			"dnf -y upgrade", "dnf -y install chrony",
 		}, enterprise},
 	} {
@@ -130,6 +141,11 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 			order := slices.Concat(c.first, ours, c.calls, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"})
 			assertOrder(t, order, output["CALL"])
 			assertFiles(t, c.in, output["FILE"])
+			if proxy := c.in.Spec.Proxy.HTTPS; proxy != "" && c.first != nil {
+				if diff := cmp.Diff([]string{"proxy=" + proxy}, output["DNF"]); diff != "" {
+					t.Errorf("the proxy of dnf (-want +got):\n%s", diff)
+				}
+			}
 		})
 	}
 }

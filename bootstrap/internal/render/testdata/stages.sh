@@ -30,8 +30,10 @@ SHIM
 cat >"$upper/opt/bin/subscription-manager" <<'SHIM'
 #!/bin/sh
 echo "subscription-manager $*" >>/shims.log
-# No host is registered yet: identity fails.
-[ "$1" = register ] && echo 'The system has been registered with ID: 1'
+case "$1" in
+register) echo 'The system has been registered with ID: 1' ;;
+identity) exit 1 ;; # no host is registered yet
+esac
 SHIM
 if [ "$disk" ]; then # which is real: only udev and systemd, who would link and mount it, are not there
   cat >"$upper/opt/bin/udevadm" <<SHIM
@@ -46,6 +48,7 @@ case "$1 $2" in "start "*.mount)
 esac
 SHIM
 fi
+mkdir -p "$upper/etc/dnf" && printf '[main]\nproxy=http://of-the-image.example.test\n' >"$upper/etc/dnf/dnf.conf"
 mkdir -p "$upper/etc/selinux" && echo SELINUX=enforcing >"$upper/etc/selinux/config"
 printf '#!/bin/sh\necho Kubernetes v1.36.3\n' >"$upper/usr/bin/kubelet"
 chmod 0755 "$upper"/opt/bin/* "$upper/usr/bin/kubelet"
@@ -56,7 +59,7 @@ cat >"$upper/etc/cloud/cloud.cfg.d/99-test.cfg" <<CFG
 system_info: {distro: $distribution}
 datasource_list: [NoCloud]
 network: {config: disabled}
-cloud_init_modules: [disk_setup, write-files, set_hostname, users-groups]
+cloud_init_modules: [bootcmd, disk_setup, write-files, set_hostname, users-groups]
 cloud_config_modules: [rh_subscription, package-update-upgrade-install, runcmd]
 cloud_final_modules: [write-files-deferred, scripts-user]
 CFG
@@ -71,6 +74,8 @@ echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
 echo "HOSTNAME $(hostname)"
 echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
 [ -z "$1" ] || echo "MOUNT $(findmnt --noheadings --raw --output TARGET,FSTYPE "$1") $(blkid -c /dev/null -o value -s LABEL "$1")"
+echo "DNF $(tail -n +2 /etc/dnf/dnf.conf)"
+[ ! -e /etc/apt/apt.conf.d/90drover-proxy ] || while read -r line; do echo "APT $line"; done </etc/apt/apt.conf.d/90drover-proxy
 [ ! -e /canary ] || echo "CANARY is there"
 while IFS= read -r line; do echo "CALL $line"; done </shims.log
 cat /etc/sudoers.d/* 2>/dev/null | while IFS= read -r line; do echo "SUDO $line"; done

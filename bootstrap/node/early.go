@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/node/quote"
+)
+
+// addEarly prepares the host for what cloud-init does before the script runs: it registers the host, and upgrades and
+// installs packages. All of that may need the certificate authorities and the proxy.
+func addEarly(n *Node, os distribution, in Input) error {
+	if len(n.Packages) == 0 && !n.Upgrade && n.Subscription == nil {
+		return nil
+	}
+	if in.Spec.TrustedCAs != "" {
+		trust, err := trustEarly(os, strings.TrimSpace(in.Spec.TrustedCAs)+"\n")
+		if err != nil {
+			return err
+		}
+		n.Early = append(n.Early, trust)
+	}
+	proxy := in.Spec.Proxy
+	if proxy.HTTP == "" && proxy.HTTPS == "" {
+		return nil
+	}
+	n.Early = append(n.Early, os.packageProxy(proxy))
+	if n.Subscription != nil {
+		config, err := subscriptionProxy(cmp.Or(proxy.HTTPS, proxy.HTTP))
+		if err != nil {
+			return err
+		}
+		n.Early = append(n.Early, config)
+	}
+	return nil
+}
+
+// trustEarly writes the file that is written again later, with the other files.
+func trustEarly(os distribution, authorities string) (string, error) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err := w.Write([]byte(authorities)); err != nil {
+		return "", err
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("mkdir -p %s && echo %s | base64 -d | gunzip >%s && %s",
+		path.Dir(os.trustFile), base64.StdEncoding.EncodeToString(packed.Bytes()), os.trustFile, os.trustCommand), nil
+}
+
+// aptProxy has apt use the proxy. Hosts and domains that are reached directly are those of NoProxy that apt can have.
+func aptProxy(proxy bootstrapv1.Proxy) string {
+	var config strings.Builder
+	for _, scheme := range []struct{ name, url string }{{"http", proxy.HTTP}, {"https", proxy.HTTPS}} {
+		if scheme.url == "" {
+			continue
+		}
+		fmt.Fprintf(&config, "Acquire::%s::Proxy \"%s\";\n", scheme.name, scheme.url)
+		for _, host := range proxy.NoProxy {
+			if !strings.ContainsAny(host, "*/[]:") && !strings.HasPrefix(host, ".") {
+				fmt.Fprintf(&config, "Acquire::%s::Proxy::%s \"DIRECT\";\n", scheme.name, host)
+			}
+		}
+	}
+	return "umask 077 && printf %s " + quote.Shell(config.String()) + " >/etc/apt/apt.conf.d/90drover-proxy"
+}
+
+// dnfProxy has dnf use the proxy, of which it has one for all.
+func dnfProxy(proxy bootstrapv1.Proxy) string {
+	line := quote.Shell("proxy=" + cmp.Or(proxy.HTTPS, proxy.HTTP))
+	return "sed -i '/^proxy=/d' /etc/dnf/dnf.conf && printf '%s\\n' " + line + " >>/etc/dnf/dnf.conf"
+}
+
+// subscriptionProxy has subscription-manager use the proxy.
+func subscriptionProxy(proxy string) (string, error) {
+	parsed, err := url.Parse(proxy)
+	if err != nil || parsed.Hostname() == "" {
+		return "", invalid("spec.proxy", "is no URL with a host, which subscription-manager needs")
+	}
+	port := cmp.Or(parsed.Port(), map[string]string{"http": "80", "https": "443"}[parsed.Scheme])
+	command := "subscription-manager config --server.proxy_scheme=" + quote.Shell(parsed.Scheme) +
+		" --server.proxy_hostname=" + quote.Shell(parsed.Hostname()) + " --server.proxy_port=" + quote.Shell(port)
+	if user := parsed.User; user != nil {
+		password, _ := user.Password()
+		command += " --server.proxy_user=" + quote.Shell(user.Username()) + " --server.proxy_password=" + quote.Shell(password)
+	}
+	return command, nil
+}

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+func TestNothingIsEarlyWithoutPackages(t *testing.T) {
+	t.Parallel()
+	for _, system := range systems {
+		in := minimal(system)
+		in.Spec.Proxy.HTTP = "http://proxy.example.test"
+		if early := describe(t, in).Early; len(early) > 0 {
+			t.Errorf("%s: %q", system, early)
+		}
+	}
+}
+
+func TestAptHasTheProxyForEachScheme(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	command := strings.Replace(aptProxy(bootstrapv1.Proxy{
+		HTTP: "http://a.example.test", HTTPS: "http://u:p%27x@b.example.test:3128", NoProxy: []string{"mirror.example.test", "*.example.test", ".example.test", "10.0.0.0/8", "[::1]"},
+	}), "/etc/apt/apt.conf.d/", dir+"/", 1)
+	out, err := bash(t, command+" && cat "+dir+"/90drover-proxy && stat -c %a "+dir+"/90drover-proxy")
+	want := `Acquire::http::Proxy "http://a.example.test";
+Acquire::http::Proxy::mirror.example.test "DIRECT";
+Acquire::https::Proxy "http://u:p%27x@b.example.test:3128";
+Acquire::https::Proxy::mirror.example.test "DIRECT";
+600
+`
+	if err != nil || out != want {
+		t.Errorf("got %v, %s", err, out)
+	}
+}
+
+func TestProxyThatSubscriptionManagerCannotUse(t *testing.T) {
+	t.Parallel()
+	_, err := subscriptionProxy("http://%zz")
+	if invalid, is := errors.AsType[*InvalidError](err); !is || invalid.Field != "spec.proxy" {
+		t.Errorf("got %v", err)
+	}
+	got, err := subscriptionProxy("https://proxy.example.test")
+	if err != nil || !strings.HasSuffix(got, "--server.proxy_port='443'") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
