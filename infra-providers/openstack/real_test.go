@@ -193,7 +193,7 @@ func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.Insta
 	for began := time.Now(); ; {
 		created, err := s.Driver.Create(ctx, req)
 		passes := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attachments.ErrBusy)
-		if !passes || ctx.Err() != nil || time.Since(began) > 2*realPatience {
+		if !passes || ctx.Err() != nil || time.Since(began) > 2*realTimeout {
 			return s.instance(created, err)
 		}
 		select {

@@ -308,15 +308,15 @@ func identity(n string) driver.Identity {
 	}
 }
 
-// patience bounds every wait: how quick a simulated vCenter is depends on what else the host does.
-const patience = 4 * time.Minute
+// waitTimeout bounds every wait: how quick a simulated vCenter is depends on what else the host does.
+const waitTimeout = 4 * time.Minute
 
 // until repeats a function until it reports success.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s: no %s", patience, what)
+			t.Fatalf("after %s: no %s", waitTimeout, what)
 		}
 	}
 }

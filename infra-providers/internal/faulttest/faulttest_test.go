@@ -74,7 +74,7 @@ func TestFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.patience = 100
+			s.maxReconciles = 100
 			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
 				err = s.census(t.Context())
 			}

@@ -76,7 +76,7 @@ func TestSeqEndsWhereTheCallerEnds(t *testing.T) {
 	}
 }
 
-// TestListKeepsNoPanicOfItsCaller: the caller's loop is not the list.
+// TestSeqKeepsNoPanicOfItsCaller: the caller's loop is not part of the sequence.
 func TestSeqKeepsNoPanicOfItsCaller(t *testing.T) {
 	t.Parallel()
 	defer func() {

@@ -54,13 +54,13 @@ func (c *UnknownClones) Ended(ctx context.Context, client *vim25.Client, known f
 	if was.until.IsZero() {
 		now, err := methods.GetCurrentTime(ctx, client)
 		if err != nil {
-			return false, fmt.Errorf("asking vCenter for its time: %w", err)
+			return false, fmt.Errorf("reading the time of vCenter: %w", err)
 		}
 		was.until = *now
 	}
 	under, err := cloning(ctx, client, was.until, known)
 	if err != nil {
-		return false, fmt.Errorf("asking vCenter for clones under way: %w", err)
+		return false, fmt.Errorf("listing the clones under way: %w", err)
 	}
 	was.ended = !under
 	c.store(was)
