@@ -233,7 +233,7 @@ func TestShortagesAreBounded(t *testing.T) {
 	if kept := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(maxUnavailable)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
 		t.Errorf("%d bytes of an error are kept", len(kept.Error()))
 	}
-	b.now = b.now.Add(asideMin + asideMax)
+	b.now = b.now.Add(unavailableMin + unavailableMax)
 	if got := b.unavailable.Len(); got != 0 {
 		t.Errorf("%d places are kept long after they were short", got)
 	}
