@@ -101,8 +101,8 @@ func (b *budget) block() Cause {
 		cause.Kind = BudgetUnobserved
 	case b.Status.DisruptionsAllowed > 0:
 		return Cause{}
-	case b.never() != "":
-		cause.Kind, cause.Detail = BudgetMisconfigured, b.never()
+	case b.misconfiguration() != "":
+		cause.Kind, cause.Detail = BudgetMisconfigured, b.misconfiguration()
 	case b.syncFailed():
 		cause.Kind = BudgetUncomputed
 	default:
@@ -111,8 +111,8 @@ func (b *budget) block() Cause {
 	return cause
 }
 
-// never is why the budget can never allow a disruption, even if all its Pods are healthy.
-func (b *budget) never() string {
+// misconfiguration is why the budget can never allow a disruption, even if all its Pods are healthy.
+func (b *budget) misconfiguration() string {
 	if m := b.Spec.MaxUnavailable; m != nil && (m.String() == "0" || m.String() == "0%") {
 		return "maxUnavailable is " + m.String()
 	}
