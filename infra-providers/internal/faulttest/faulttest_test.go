@@ -76,7 +76,7 @@ func TestFinds(t *testing.T) {
 			}
 			s.maxReconciles = 100
 			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
-				err = s.census(t.Context())
+				err = s.checkRemaining(t.Context())
 			}
 			found := func(want error) bool { return errors.Is(err, want) }
 			if len(test.want) == 0 && err != nil || len(test.want) > 0 && !slices.ContainsFunc(test.want, found) {

@@ -319,8 +319,8 @@ func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
 	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
 }
 
-// census fails if anything is left in the cloud but what others created, or if that was touched.
-func (s *run[M, C]) census(ctx context.Context) error {
+// checkRemaining fails if anything is left in the cloud but what others created, or if that was touched.
+func (s *run[M, C]) checkRemaining(ctx context.Context) error {
 	if err := s.verify(ctx); err != nil {
 		return err
 	}

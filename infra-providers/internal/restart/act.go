@@ -69,7 +69,7 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause er
 		r.Accounts.Refused(ctx, s.infra, cause)
 	}
 	if problem.Terminal {
-		return r.handBack(ctx, s, back(problem.Reason, cause.Error()))
+		return r.handBack(ctx, s, handBackStep(problem.Reason, cause.Error()))
 	}
 	setProgressing(s.remediation, held(problem.Reason, count(s.remediation)+": "+cause.Error()+problem.Advice))
 	result, err := r.save(ctx, s)
