@@ -109,7 +109,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return d.deleteDuplicates(ctx, services, found, id)
 	}
 	flavor, zone := toOffering(req.Config)
-	if err := d.shortages.Check(shortage.Place{Namespace: id.Owner.Namespace, Flavor: flavor, Zone: zone}); err != nil {
+	if err := d.shortages.Check(shortage.Offering{Namespace: id.Owner.Namespace, Flavor: flavor, Zone: zone}); err != nil {
 		return driver.Instance{}, err
 	}
 	claim := attachments.Claim{Ports: attachments.Ports{Client: services.Network}, Holder: d.holder(id.UID), Now: d.clock.Now}

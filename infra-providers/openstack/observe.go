@@ -115,5 +115,5 @@ func (d *Driver) readServer(ctx context.Context, services *access.Services, id s
 // observe adds a server to the records of shortages.
 func (d *Driver) observe(server servers.Server) {
 	id, _ := attachments.Identity(server.Metadata)
-	d.shortages.Observe(server, shortage.Place{Namespace: id.Owner.Namespace, Flavor: server.Metadata[flavorKey], Zone: server.Metadata[zoneKey]})
+	d.shortages.Observe(server, shortage.Offering{Namespace: id.Owner.Namespace, Flavor: server.Metadata[flavorKey], Zone: server.Metadata[zoneKey]})
 }

@@ -78,7 +78,7 @@ func NewInstanceConfig(machine *infrav1.VSphereMachine, zone string) (InstanceCo
 	return config, nil
 }
 
-// place returns where a machine goes: the failure domain's own wishes win over the machine's.
+// place returns where a machine goes: the fields of the failure domain have precedence over the machine's.
 func place(spec infrav1.VSphereMachineSpec, zone string) (infrav1.VSpherePlacement, error) {
 	placement := spec.VSpherePlacement
 	if zone == "" {

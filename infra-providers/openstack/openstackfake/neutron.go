@@ -68,7 +68,7 @@ func fits(query url.Values) func(object) bool {
 	}
 }
 
-// update changes a thing.
+// update changes a resource.
 func (c *Cloud) update(kind string, r call) (object, *refusal) {
 	known := c.things[kind][r.PathValue("id")]
 	if known == nil {
