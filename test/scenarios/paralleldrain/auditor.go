@@ -42,7 +42,7 @@ func (a *auditor) run(ctx context.Context, work client.WithWatch, namespace stri
 	return nil
 }
 
-// observe takes note of a change.
+// observe records a change.
 func (a *auditor) observe(pod *corev1.Pod, gone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
