@@ -46,6 +46,9 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 	if err != nil {
 		return nil, &InvalidError{"Machine.spec.version", "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
 	}
+	if len(of.String()) > bootstrapv1.MaxReleaseVersion {
+		return nil, &InvalidError{"Machine.spec.version", fmt.Sprintf("has more than the %d characters that a NodeProfile can have a checksum for", bootstrapv1.MaxReleaseVersion)}
+	}
 	versions := versionsOf(releases, fmt.Sprintf("%d.%d", of.Major(), of.Minor()))
 	plan := &Release{SandboxImage: versions.SandboxImage}
 	for _, each := range []struct {
