@@ -78,6 +78,7 @@ func newClient(authorities string) (*http.Client, error) {
 	roots.AppendCertsFromPEM([]byte(authorities))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	transport.ForceAttemptHTTP2 = false // by HTTP/2, a server can have 4 MiB of an answer kept before it is read
 	egress.Restrict(transport, net.Dialer{Timeout: patience})
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }

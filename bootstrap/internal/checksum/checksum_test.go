@@ -106,6 +106,25 @@ func TestReadTrustsOnlyItsAuthorities(t *testing.T) {
 	}
 }
 
+// TestAnswersAreNotReadByHTTP2, of which the client keeps 4 MiB in memory before they are read.
+func TestAnswersAreNotReadByHTTP2(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor > 1 {
+			http.Error(w, "", http.StatusTeapot)
+			return
+		}
+		fmt.Fprint(w, first)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if got, err := Read(t.Context(), server.URL, "https://example.test/kubelet", string(authority)); got != first || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 // TestErrorsHaveNothingOfWhatAServerAnswers: the server may be one that only the controller can reach.
 func TestErrorsHaveNothingOfWhatAServerAnswers(t *testing.T) {
 	t.Parallel()
