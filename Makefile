@@ -34,7 +34,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
-	@for m in $(MODULES) test/controlplane/kubernetes hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@for m in $(MODULES) test/controlplane/kubernetes test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format every Go file
@@ -76,8 +76,9 @@ e2e-install: control-plane bin/infra-qemu ## Install, upgrade and remove release
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet kube-scheduler && GOWORK=off go run ./install/e2e $(ARGS)
 
 .PHONY: guest
-guest: ## Build the guest image, a static kubelet and kubeadm, and Ignition into bin, once; needs root and mmdebstrap
+guest: ## Build the guest image, static kubelet, kubeadm and containerd, and Ignition into bin, once; needs root and mmdebstrap
 	@test/vm/guest.sh
+	@test/vm/containerd.sh
 	@bootstrap/hack/ignition.sh
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet kubeadm
 

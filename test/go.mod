@@ -6,6 +6,7 @@ replace drover.io/api => ../api
 
 require (
 	drover.io/api v0.0.0
+	github.com/drone/envsubst/v2 v2.0.0-20210730161058-179042472c46
 	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.20.6

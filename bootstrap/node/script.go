@@ -160,14 +160,25 @@ func (n *Node) hasFile(path string) bool {
 	return false
 }
 
+// fetchFunction downloads a file. What can pass, such as a server that does not answer, is tried again until the script has
+// run for 30 minutes, with pauses of 1 to 32 seconds.
 const fetchFunction = `case $(uname -m) in
   x86_64) arch=amd64 ;;
   aarch64) arch=arm64 ;;
   *) arch=$(uname -m) ;;
 esac
 fetch() { # URL, SHA-256, file: nothing unverified is ever put in place
+  local code wait=1
   mkdir -p "${3%/*}"
-  curl --fail --location --silent --show-error --retry 20 --retry-delay 3 --retry-all-errors --connect-timeout 10 --speed-limit 1024 --speed-time 60 --globoff --output "$3.part" --url "$1"
+  until code=$(curl --fail --location --silent --show-error --connect-timeout 10 --speed-limit 1024 --speed-time 60 --globoff --write-out '%{http_code}' --output "$3.part" --url "$1"); do
+    case $code in
+      408 | 429) ;;
+      4??) echo "bootstrap: $1: the server answers $code, which does not pass" >&2; return 1 ;;
+    esac
+    if [ $SECONDS -ge 1800 ]; then echo "bootstrap: $1 was not downloaded within 30 minutes" >&2; return 1; fi
+    sleep $wait
+    wait=$((wait < 30 ? wait * 2 : wait))
+  done
   if ! echo "$2  $3.part" | sha256sum --check --status; then
     rm -f "$3.part"
     echo "bootstrap: $1 does not have the checksum sha256:$2" >&2

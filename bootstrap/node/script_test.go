@@ -106,13 +106,64 @@ func TestStalledDownloadIsRetried(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256(content)
-	fetch := strings.NewReplacer("--speed-time 60", "--speed-time 1", "--retry-delay 3", "--retry-delay 1").Replace(fetchFunction)
+	fetch := strings.Replace(fetchFunction, "--speed-time 60", "--speed-time 1", 1)
 	target := filepath.Join(t.TempDir(), "kubelet")
 	if out, err := bash(t, fetch+"\nfetch '"+server.URL+"' "+hex.EncodeToString(sum[:])+" "+target); err != nil {
 		t.Errorf("err = %v\n%s", err, out)
 	}
 	if got, err := os.ReadFile(target); err != nil || string(got) != string(content) {
 		t.Errorf("downloaded %q, %v", got, err)
+	}
+}
+
+// TestDownloadIsRetriedWhereThatCanHelp: a mirror that is down for a while delays the bootstrap, one that lacks the file
+// ends it.
+func TestDownloadIsRetriedWhereThatCanHelp(t *testing.T) {
+	t.Parallel()
+	content := []byte("a program")
+	sum := sha256.Sum256(content)
+	for name, test := range map[string]struct {
+		answers  []int // before the file is served
+		setup    string
+		requests int
+		problem  string
+	}{
+		"a server that is down":            {[]int{503, 500}, "", 3, ""},
+		"a server that limits requests":    {[]int{429, 408}, "", 3, ""},
+		"a server without the file":        {[]int{404}, "", 1, "the server answers 404"},
+		"a server that refuses":            {[]int{403}, "", 1, "the server answers 403"},
+		"a server that is down for ever":   {[]int{503}, "SECONDS=1800", 1, "not downloaded within 30 minutes"},
+		"a server that is there at last":   {[]int{503}, "SECONDS=1700", 2, ""},
+		"a server that closes connections": {[]int{0}, "", 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				n := int(requests.Add(1))
+				switch {
+				case n > len(test.answers):
+					_, _ = w.Write(content)
+				case test.answers[n-1] == 0:
+					panic(http.ErrAbortHandler)
+				default:
+					w.WriteHeader(test.answers[n-1])
+				}
+			}))
+			t.Cleanup(server.Close)
+			target := filepath.Join(t.TempDir(), "kubelet")
+			script := strings.Replace(fetchFunction, "sleep $wait", "sleep 0", 1) + "\n" + test.setup
+			out, err := bash(t, script+"\nfetch '"+server.URL+"' "+hex.EncodeToString(sum[:])+" "+target)
+			if (err == nil) != (test.problem == "") || !strings.Contains(out, test.problem) {
+				t.Errorf("err = %v\n%s", err, out)
+			}
+			if got := int(requests.Load()); got != test.requests {
+				t.Errorf("%d requests, want %d", got, test.requests)
+			}
+			if _, err := os.Stat(target); (err == nil) != (test.problem == "") {
+				t.Errorf("the file is in place: %t", err == nil)
+			}
+		})
 	}
 }
 

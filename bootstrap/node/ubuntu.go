@@ -21,5 +21,6 @@ func ubuntu() distribution {
 			"if command -v ufw >/dev/null; then ufw disable; fi",
 		},
 		trustCommand: "update-ca-certificates",
+		extra:        addEC2Name,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
@@ -20,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -32,8 +34,10 @@ import (
 
 // Images that the Supply has, by their names at the registries that it mirrors.
 const (
-	SandboxImage  = "registry.k8s.io/pause:3.10.1"
-	WorkloadImage = "registry.k8s.io/e2e/hello:1"
+	SandboxImage = "registry.k8s.io/pause:3.10.1"
+	// profileSandboxImage is the one of a NodeProfile for the version of Kubernetes that the tests run.
+	profileSandboxImage = "registry.k8s.io/pause:3.10.2"
+	WorkloadImage       = "registry.k8s.io/e2e/hello:1"
 )
 
 // ArtifactServer is a web server with binaries and a registry with images.
@@ -42,7 +46,11 @@ type ArtifactServer struct {
 	// Sums are the SHA-256 checksums of the binaries, by name.
 	Sums map[string]string
 
-	server *httptest.Server
+	// Checksums is the URL below which each binary has a checksum file, such as kubelet.sha256, over TLS, and Authority the
+	// certificate of that server in PEM.
+	Checksums, Authority string
+
+	server, checksums *httptest.Server
 }
 
 // StartArtifactServer serves the files, by name, and the two images, on loopback.
@@ -57,6 +65,7 @@ func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
 		s.Sums[file] = sum
 		mux.HandleFunc("/"+file, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
 	}
+	s.serveChecksums()
 	mux.Handle("/v2/", registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	s.server = httptest.NewServer(mux)
 	if at, ok := s.server.Listener.Addr().(*net.TCPAddr); ok {
@@ -66,7 +75,7 @@ func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, at := range []string{SandboxImage, WorkloadImage} {
+	for _, at := range []string{SandboxImage, profileSandboxImage, WorkloadImage} {
 		if err := s.push(at, image); err != nil {
 			return nil, fmt.Errorf("pushing %s: %w", at, err)
 		}
@@ -74,8 +83,26 @@ func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
 	return s, nil
 }
 
+// serveChecksums serves the checksum files as projects publish them.
+func (s *ArtifactServer) serveChecksums() {
+	s.checksums = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		file, is := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/"), ".sha256")
+		sum := s.Sums[file]
+		if !is || sum == "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, "%s  %s\n", sum, file)
+	}))
+	s.Checksums = s.checksums.URL
+	s.Authority = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.checksums.Certificate().Raw}))
+}
+
 // Stop ends the servers.
-func (s *ArtifactServer) Stop() { s.server.Close() }
+func (s *ArtifactServer) Stop() {
+	s.server.Close()
+	s.checksums.Close()
+}
 
 // push gives the registry an image under the path that it has at the registry it mirrors.
 func (s *ArtifactServer) push(at string, image v1.Image) error {

@@ -36,6 +36,7 @@ func TestContainer(t *testing.T) {
 		"by cloud-init":   {Container: true},
 		"by Ignition":     {Container: true, Ignition: true},
 		"by kubeadm join": {Container: true, Kubeadm: true},
+		"by its version":  {Container: true, Profile: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
@@ -51,6 +52,9 @@ func TestContainer(t *testing.T) {
 			if chosen.Kubeadm {
 				l.joinedByKubeadm(c)
 			}
+			if chosen.Profile {
+				l.runsContainerd2(ctx, node)
+			}
 			l.restartKubelet(ctx, c, node)
 			l.run(ctx, node)
 			l.checkTokenIsSecret(ctx, token)
@@ -58,6 +62,18 @@ func TestContainer(t *testing.T) {
 			l.nothingLeft(ctx)
 		})
 	}
+}
+
+// runsContainerd2 proves that the machine runs the containerd of the NodeProfile, not Debian's 1.6, with the configuration
+// that was written for it.
+func (l *environment) runsContainerd2(ctx context.Context, name string) {
+	l.t.Helper()
+	node := &corev1.Node{}
+	l.must(l.stack.WorkloadClient.Get(ctx, client.ObjectKey{Name: name}, node))
+	if got := node.Status.NodeInfo.ContainerRuntimeVersion; !strings.HasPrefix(got, "containerd://2.") {
+		l.t.Errorf("the container runtime is %q", got)
+	}
+	l.step("it runs " + node.Status.NodeInfo.ContainerRuntimeVersion)
 }
 
 // TestAWrongChecksumFailsVisibly gives the machine a kubelet that is not the one that was pinned.

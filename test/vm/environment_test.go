@@ -67,7 +67,7 @@ func require(t *testing.T, variable string, programs ...string) (root, guest str
 		t.Fatal(err)
 	}
 	guest = filepath.Join(root, "bin", "guest")
-	for _, file := range []string{"guest/recipe", "k8s/kubelet", "k8s/kubeadm", "ignition"} {
+	for _, file := range []string{"guest/recipe", "guest/containerd.tgz", "k8s/kubelet", "k8s/kubeadm", "ignition"} {
 		if _, err := os.Stat(filepath.Join(root, "bin", file)); err != nil {
 			t.Fatalf("there is no bin/%s: run it by make, which makes it", file)
 		}
@@ -91,6 +91,7 @@ func newEnvironment(ctx context.Context, t *testing.T, root, guest string) *envi
 		"kubelet":         filepath.Join(root, "bin", "k8s", "kubelet"),
 		"kubeadm":         filepath.Join(root, "bin", "k8s", "kubeadm"),
 		"cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
+		"containerd.tgz":  filepath.Join(guest, "containerd.tgz"),
 		// For disks.sh, with Ignition itself.
 		"disks.sh":          filepath.Join(root, "test/vm/fixture/disks.sh"),
 		"ignition":          filepath.Join(root, "bin", "ignition"),
@@ -165,8 +166,9 @@ func (l *environment) launch(ctx context.Context) {
 
 // choice has the values of the manifests that differ between tests.
 type choice struct {
-	// Container is for a machine that is a container, Ignition for Flatcar's format, Kubeadm for a join by it.
-	Container, Ignition, Kubeadm bool
+	// Container is for a machine that is a container, Ignition for Flatcar's format, Kubeadm for a join by it, and Profile
+	// for binaries by a NodeProfile, on Debian.
+	Container, Ignition, Kubeadm, Profile bool
 	// Checksum is that of the kubelet; empty is the right one.
 	Checksum string
 }
@@ -184,7 +186,7 @@ func (l *environment) begin(ctx context.Context, chosen choice) {
 	host, port := l.stack.Workload.Endpoint()
 	documents, err := vm.Machine{
 		Host: host, Port: port, Supply: l.supply, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
-		Container: chosen.Container, Ignition: chosen.Ignition, Kubeadm: chosen.Kubeadm, Disks: !chosen.Container,
+		Container: chosen.Container, Ignition: chosen.Ignition, Kubeadm: chosen.Kubeadm, Profile: chosen.Profile, Disks: !chosen.Container,
 		Checksum: cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
 	}.Manifests()
 	l.must(err)

@@ -6,6 +6,7 @@ package vm
 import (
 	"bytes"
 	_ "embed"
+	"strings"
 	"text/template"
 )
 
@@ -25,11 +26,16 @@ type Machine struct {
 	// Container is for a machine that is a container, Ignition for Flatcar's format, Kubeadm for a join by it, and Disks for
 	// a virtual machine whose spare disks Ignition formats.
 	Container, Ignition, Kubeadm, Disks bool
+	// Profile is for a machine whose binaries are those of a NodeProfile for its version, on Debian.
+	Profile bool
 }
 
 // Manifests renders machine.yaml.
 func (m Machine) Manifests() ([]byte, error) {
-	parsed, err := template.New("machine.yaml").Parse(manifests)
+	indent := func(text string) string {
+		return "      " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n      ")
+	}
+	parsed, err := template.New("machine.yaml").Funcs(template.FuncMap{"indent": indent}).Parse(manifests)
 	if err != nil {
 		return nil, err
 	}

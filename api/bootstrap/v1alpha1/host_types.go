@@ -330,11 +330,12 @@ type RHELSubscription struct {
 	// +required
 	ActivationKeyFrom SecretKeyReference `json:"activationKeyFrom,omitempty,omitzero"`
 
-	// server is the host name of a Satellite server. Default: Red Hat's own.
+	// server is the host name of a Satellite server, with a port and a path where it has them, as in
+	// satellite.example.com:8443/rhsm. Default: Red Hat's own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9.-]*$`
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[A-Za-z0-9._/-]*)?$`
 	Server string `json:"server,omitempty"`
 
 	// contentURL is the base URL of the Satellite server's content, such as

@@ -183,7 +183,7 @@ func cases() map[string]node.Input {
 			in.Spec.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff
 		}),
 		"rhel-subscription": with(input(bootstrapv1.RHEL), func(in *node.Input) {
-			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test", ContentURL: "https://satellite.example.test/pulp/content"}
+			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test:443/rhsm", ContentURL: "https://satellite.example.test/pulp/content"}
 			in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte("kubernetes\n")}
 		}),
 	}

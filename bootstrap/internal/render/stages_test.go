@@ -105,7 +105,7 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 		"rocky with a Machine's name of several labels":  {dotted(cases()["rocky"]), "workers.v1-x7k2p", nil, enterprise},
 		"rhel with a subscription": {subscribed, "node-1", []string{
 			"subscription-manager identity",
-			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test",
+			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
 			"dnf -y upgrade", "dnf -y install chrony",
 		}, enterprise},
 	} {

@@ -33,6 +33,8 @@ type Provider struct {
 	Label string
 	// components is the name of the file with its objects.
 	components string
+	// cloud is that of an infrastructure provider.
+	cloud string
 	// settings are those of the chart that render it.
 	settings map[string]any
 	// namespace is where its pods are, and standard the Pod Security Standard that they keep.
@@ -47,6 +49,7 @@ func Providers(programs []program.Program) []Provider {
 		provider := Provider{settings: chart.Only(p), namespace: chart.Namespace, standard: "restricted"}
 		switch cloud, isProvider := p.Cloud(); {
 		case isProvider:
+			provider.cloud = cloud
 			provider.Label, provider.components = "infrastructure-drover-"+cloud, "infrastructure-components.yaml"
 			provider.namespace, provider.standard = Namespace(cloud), Standard(cloud)
 		case p.Name == "bootstrap":
@@ -104,7 +107,15 @@ func (p Provider) Write(folder string, c *chart.Chart) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{p.components: components, "metadata.yaml": metadata} {
+	files, err := clusterTemplates(p.cloud)
+	if err != nil {
+		return err
+	}
+	if files == nil {
+		files = map[string][]byte{}
+	}
+	files[p.components], files["metadata.yaml"] = components, metadata
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(target, name), content, 0o644); err != nil {
 			return err
 		}

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterctl
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"text/template"
+)
+
+// templates are cluster.yaml and, by the name of the cloud, its template of machines. They have variables of clusterctl, and
+// between double brackets what depends on the operating system.
+//
+//go:embed templates
+var templates embed.FS
+
+// image is what a cloud calls the image of an operating system.
+type image struct{ Name, Owner string }
+
+// flavor is a template of a cluster for one operating system. That without a name is clusterctl's default.
+type flavor struct {
+	name, system string
+	image        image
+}
+
+// cloudTemplates are what the templates of a cloud need.
+type cloudTemplates struct {
+	kind string
+	// providerID is what the kubelet registers with, where no cloud controller manager sets it.
+	providerID string
+	flavors    []flavor
+}
+
+// clouds have templates. Owners of images at AWS are the accounts that the distributions publish from.
+var clouds = map[string]cloudTemplates{
+	"aws": {kind: "AWSMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-${ARCHITECTURE:=amd64}-server-*", "099720109477"}},
+		{"debian", "debian", image{"debian-13-${ARCHITECTURE:=amd64}-*", "136693071363"}},
+		{"flatcar", "flatcar", image{"Flatcar-stable-*-hvm", "075585003325"}},
+		{"rhel", "rhel", image{"RHEL-9.*_HVM-*-${AWS_IMAGE_ARCHITECTURE:=x86_64}-*-Hourly2-GP3", "309956199498"}},
+		{"rocky", "rocky", image{"Rocky-9-EC2-Base-9.*.${AWS_IMAGE_ARCHITECTURE:=x86_64}", "792107900819"}},
+		{"amazonlinux", "amazonlinux", image{"al2023-ami-2023.*-${AWS_IMAGE_ARCHITECTURE:=x86_64}", "137112412989"}},
+	}},
+	"hetzner": {kind: "HetznerMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{Name: "ubuntu-24.04"}}, {"debian", "debian", image{Name: "debian-13"}}, {"rocky", "rocky", image{Name: "rocky-9"}},
+	}},
+	"openstack": {kind: "OpenStackMachineTemplate", flavors: ownImages()},
+	"vsphere":   {kind: "VSphereMachineTemplate", flavors: ownImages()},
+	"qemu": {kind: "QEMUMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{
+		{"", "ubuntu", image{Name: "https://cloud-images.ubuntu.com/releases/noble/release"}},
+		{"debian", "debian", image{Name: "https://cloud.debian.org/images/cloud/trixie/latest"}},
+	}},
+	"sim": {kind: "SimMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{{"", "ubuntu", image{}}}},
+}
+
+// ownImages are for clouds whose operators upload the images, under names of their own.
+func ownImages() []flavor {
+	return []flavor{
+		{"", "ubuntu", image{Name: "ubuntu-24.04"}}, {"debian", "debian", image{Name: "debian-13"}}, {"flatcar", "flatcar", image{Name: "flatcar-stable"}},
+		{"rhel", "rhel", image{Name: "rhel-9"}}, {"rocky", "rocky", image{Name: "rocky-9"}},
+	}
+}
+
+// clusterTemplates are the templates of clusters for a cloud, by the names of their files.
+func clusterTemplates(cloud string) (map[string][]byte, error) {
+	of, known := clouds[cloud]
+	if !known {
+		return nil, nil
+	}
+	parsed, err := template.New("").Delims("[[", "]]").ParseFS(templates, "templates/cluster.yaml", "templates/"+cloud+".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading the templates for %s: %w", cloud, err)
+	}
+	files := map[string][]byte{}
+	for _, f := range of.flavors {
+		var machine, whole bytes.Buffer
+		values := map[string]any{"System": f.system, "Image": f.image, "Kind": of.kind, "ProviderID": of.providerID}
+		if err := parsed.ExecuteTemplate(&machine, cloud+".yaml", values); err != nil {
+			return nil, err
+		}
+		values["Machine"] = machine.String()
+		if err := parsed.ExecuteTemplate(&whole, "cluster.yaml", values); err != nil {
+			return nil, err
+		}
+		name := "cluster-template.yaml"
+		if f.name != "" {
+			name = "cluster-template-" + f.name + ".yaml"
+		}
+		files[name] = whole.Bytes()
+	}
+	return files, nil
+}

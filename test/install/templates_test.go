@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/drone/envsubst/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// required are the variables that have no default, with values as a user gives them.
+var required = map[string]string{
+	"CLUSTER_NAME": "edge", "NAMESPACE": "default", "KUBERNETES_VERSION": "v1.36.3", "CONTROL_PLANE_ENDPOINT_HOST": "api.example.test",
+	"AWS_REGION": "eu-central-1", "AWS_SUBNET_ID": "subnet-0123456789abcdef0", "AWS_SECURITY_GROUP_ID": "sg-0123456789abcdef0",
+	"HCLOUD_SSH_KEY": "ops", "OPENSTACK_NETWORK": "workers",
+	"VSPHERE_DATACENTER": "dc1", "VSPHERE_COMPUTE_CLUSTER": "c1", "VSPHERE_DATASTORE": "fast", "VSPHERE_NETWORK": "workers",
+	"QEMU_IMAGE_URL": "https://images.example.test/noble.img", "QEMU_IMAGE_SHA256": strings.Repeat("0", 64),
+}
+
+// process does what clusterctl generate cluster does, by the library that it uses, and fails for a variable without a value.
+func process(t *testing.T, content []byte) []*unstructured.Unstructured {
+	t.Helper()
+	filled, err := envsubst.Eval(string(content), func(name string) string { return required[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(filled)), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatalf("%v:\n%s", err, filled)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// TestClusterTemplatesAreAccepted has a real API server check every template of every cloud, with all default values.
+func TestClusterTemplatesAreAccepted(t *testing.T) {
+	t.Parallel()
+	_, c := start(t)
+	if err := apply(t.Context(), c, allManifests(t, version)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(made[version], "clusterctl", "infrastructure-*", version, "cluster-template*.yaml"))
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d templates, %v", len(files), err)
+	}
+	for _, file := range files {
+		name, err := filepath.Rel(filepath.Join(made[version], "clusterctl"), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := process(t, content)
+		if len(objects) != 5 {
+			t.Errorf("%s: %d objects", name, len(objects))
+		}
+		for _, object := range objects {
+			await(t, name+": "+object.GetKind(), func(ctx context.Context) error {
+				strict := client.WithFieldValidation(c, "Strict")
+				return strict.Create(ctx, object.DeepCopy(), client.DryRunAll)
+			})
+		}
+	}
+}
