@@ -42,9 +42,9 @@ type Release struct {
 // Plan returns the release of a version of Kubernetes for the hosts of a spec. It has no binary of a component that the
 // spec itself has, or that the image of the machine has. The error is an [InvalidError].
 func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases, kubernetes string) (*Release, error) {
-	of, err := version.ParseSemantic(kubernetes)
-	if err != nil {
-		return nil, &InvalidError{"Machine.spec.version", "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
+	of, unknown := version.ParseSemantic(kubernetes)
+	if unknown != nil {
+		of = version.MajorMinor(0, 0) // none is needed where the image has everything
 	}
 	versions := versionsOf(releases, fmt.Sprintf("%d.%d", of.Major(), of.Minor()))
 	plan := &Release{SandboxImage: versions.SandboxImage}
@@ -64,6 +64,12 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 		source := sourceOf(releases, each.component)
 		if each.unused || len(each.own) > 0 || fromImage(source, spec.OperatingSystem) {
 			continue
+		}
+		if unknown != nil {
+			return nil, &InvalidError{"Machine.spec.version", "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
+		}
+		if len(each.version) > bootstrapv1.MaxReleaseVersion {
+			return nil, &InvalidError{"Machine.spec.version", fmt.Sprintf("has more than the %d characters that a NodeProfile can have a checksum for", bootstrapv1.MaxReleaseVersion)}
 		}
 		if each.version == "" {
 			return nil, &InvalidError{"spec.releases.versions", fmt.Sprintf(

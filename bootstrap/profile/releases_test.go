@@ -127,6 +127,18 @@ func TestSourcesMirrorsAndVersions(t *testing.T) {
 	}
 }
 
+// TestPlanNeedsNoVersionWhereTheImageHasEverything: the profile is used for its defaults only.
+func TestPlanNeedsNoVersionWhereTheImageHasEverything(t *testing.T) {
+	t.Parallel()
+	releases := bootstrapv1.Releases{}
+	for _, c := range []bootstrapv1.Component{"kubelet", "cniPlugins", "crictl", "containerd", "runc"} {
+		releases.Sources = append(releases.Sources, bootstrapv1.ReleaseSource{Component: c, FromImage: new(true)})
+	}
+	if r := plan(t, ubuntu(), releases, ""); len(r.Binaries) > 0 || r.SandboxImage != "" {
+		t.Errorf("the release is %+v", r)
+	}
+}
+
 func TestPlanRefuses(t *testing.T) {
 	t.Parallel()
 	for version, field := range map[string]string{

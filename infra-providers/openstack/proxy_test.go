@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
@@ -97,5 +98,30 @@ func TestFloatingIPIsDeletedAfterAnAnswerOfAProxy(t *testing.T) {
 		if strings.HasPrefix(thing, "floatingips") {
 			t.Errorf("%s is left", thing)
 		}
+	}
+}
+
+// TestVersionsOfAProxyAreTransient: at the first login, a proxy answers instead of a service that is asked for its versions.
+// The region of the machine is not invalid then, and nothing in it counts as missing.
+func TestVersionsOfAProxyAreTransient(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"<html><h1>Maintenance</h1></html>", `{"versions": [{"id": "v2.`, `{"id": ""}`, ""} {
+		r := newEnv(t)
+		id := mustCreate(t, r.connect(t), newRequest(t, minimalSpec())).Identity
+		id.ProviderID = "" // the answer to the creation was lost
+		for name, call := range map[string]func(driver.Driver[openstack.InstanceConfig]) error{
+			"creating": func(d driver.Driver[openstack.InstanceConfig]) error {
+				_, err := d.Create(t.Context(), newRequest(t, minimalSpec()))
+				return err
+			},
+			"reading":  func(d driver.Driver[openstack.InstanceConfig]) error { _, err := d.Get(t.Context(), id); return err },
+			"deleting": func(d driver.Driver[openstack.InstanceConfig]) error { return d.Delete(t.Context(), id) },
+		} {
+			r.faults.Fail(called(http.MethodGet, "/network/"), http.StatusOK, page)
+			if err := call(r.connect(t)); err == nil || driver.IsNotFound(err) || driver.IsInvalidConfiguration(err) {
+				t.Errorf("%s while a proxy answers %q: got %v", name, page, err)
+			}
+		}
+		r.only(t, "servers")
 	}
 }

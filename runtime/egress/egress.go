@@ -67,10 +67,11 @@ func embedded(ip netip.Addr) netip.Addr {
 
 // embedding has the prefixes of IPv6 addresses that contain an IPv4 address, and at which byte.
 var embedding = map[netip.Prefix]int{
-	netip.MustParsePrefix("::/96"):          12, // IPv4-compatible, RFC 4291
-	netip.MustParsePrefix("64:ff9b::/96"):   12, // NAT64, RFC 6052
-	netip.MustParsePrefix("64:ff9b:1::/48"): 12, // NAT64 of a site, RFC 8215, with a prefix of 96 bits
-	netip.MustParsePrefix("2002::/16"):      2,  // 6to4, RFC 3056
+	netip.MustParsePrefix("::/96"):           12, // IPv4-compatible, RFC 4291
+	netip.MustParsePrefix("::ffff:0:0:0/96"): 12, // IPv4-translated, RFC 2765
+	netip.MustParsePrefix("64:ff9b::/96"):    12, // NAT64, RFC 6052
+	netip.MustParsePrefix("64:ff9b:1::/48"):  12, // NAT64 of a site, RFC 8215, with a prefix of 96 bits
+	netip.MustParsePrefix("2002::/16"):       2,  // 6to4, RFC 3056
 }
 
 // metadata is where metadata services answer that are not link-local.

@@ -13,6 +13,8 @@ import (
 	"unicode/utf16"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"drover.io/runtime/yamllimit"
 )
 
 // TestRESTConfigTakesLittleMemory has Secrets of less than 1 MiB, which an API server accepts. The managers have 512Mi.
@@ -23,7 +25,7 @@ func TestRESTConfigTakesLittleMemory(t *testing.T) {
 		"users of nothing":         begin + strings.Repeat("{},", 300_000) + "{}]}",
 		"null users":               begin + strings.Repeat("~,", 500_000) + "~]}",
 		"null users of 256 KiB":    begin + strings.Repeat("~,", 130_000) + "~]}",
-		"users of as many":         begin + strings.Repeat("{},", maxElements/2-10) + "{}]}",
+		"users of as many":         begin + strings.Repeat("{},", yamllimit.MaxElements/2-10) + "{}]}",
 		"null users in JSON":       `{"apiVersion":"v1","kind":"Config","users":[` + strings.Repeat("null,", 200_000) + `null]}`,
 		"named users in JSON":      `{"apiVersion":"v1","kind":"Config","users":[` + named(200_000) + `]}`,
 		"a block of null users":    "apiVersion: v1\nkind: Config\nusers:\n" + strings.Repeat("-\n", 130_000),

@@ -148,28 +148,28 @@ type ReleaseVersions struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Containerd string `json:"containerd,omitempty"`
 
 	// runc is the version of runc, such as 1.5.2.
 	// +optional
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Runc string `json:"runc,omitempty"`
 
 	// cniPlugins is the version of the CNI plugins, such as 1.9.1.
 	// +optional
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	CNIPlugins string `json:"cniPlugins,omitempty"`
 
 	// crictl is the version of crictl, such as 1.35.0.
 	// +optional
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Crictl string `json:"crictl,omitempty"`
 
 	// sandboxImage is the image of the pause container, where the BootstrapConfig names none.
@@ -191,7 +191,7 @@ type ReleaseDigest struct {
 	// +required
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
+	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Version string `json:"version,omitempty"`
 
 	// architecture is amd64 or arm64.
@@ -313,8 +313,13 @@ type NodeProfileStatus struct {
 	Releases []ReleaseDigest `json:"releases,omitempty"`
 }
 
-// MaxReleases is how many checksums the status of a NodeProfile has at most.
-const MaxReleases = 256
+const (
+	// MaxReleases is how many checksums the status of a NodeProfile has at most.
+	MaxReleases = 256
+
+	// MaxReleaseVersion is how many characters the version of a binary has at most.
+	MaxReleaseVersion = 64
+)
 
 // NodeProfile is what the hosts of a fleet have in common: where the binaries of each version of Kubernetes come from, and
 // defaults for BootstrapConfigs. BootstrapConfigs of the same namespace refer to it in spec.profileRef.

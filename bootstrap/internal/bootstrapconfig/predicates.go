@@ -28,6 +28,7 @@ func machineChanged() predicate.Predicate {
 		provisioned, deleted bool
 		infrastructureGone   bool
 		config, clusterName  string
+		version              string
 	}
 	return predicates.Changed(func(object client.Object) view {
 		m := object.(*clusterv1.Machine)
@@ -38,6 +39,7 @@ func machineChanged() predicate.Predicate {
 			infrastructureGone: infrastructureGone(m),
 			config:             m.Spec.Bootstrap.ConfigRef.Name,
 			clusterName:        m.Spec.ClusterName,
+			version:            m.Spec.Version,
 		}
 	})
 }

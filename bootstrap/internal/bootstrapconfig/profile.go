@@ -5,6 +5,7 @@ package bootstrapconfig
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -35,6 +36,7 @@ const failedReadMemory = 15 * time.Second
 // of the Machine.
 func (r *Reconciler) applyProfile(ctx context.Context, s *state) error {
 	name := s.config.Spec.ProfileRef.Name
+	s.config.Status.Profile = bootstrapv1.BootstrapConfigProfile{}
 	if name == "" {
 		return nil
 	}
@@ -96,11 +98,11 @@ func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, 
 	if len(unknown) == 0 {
 		return known, nil
 	}
-	attempt := fmt.Sprint(p.UID, p.Generation, unknown)
+	attempt := attemptOf(p, unknown)
 	if err, failed := r.failedReads.Get(attempt); failed {
 		return nil, err
 	}
-	found, err, _ := r.reads.Do(attempt, func() (any, error) { return r.readChecksums(ctx, client.ObjectKeyFromObject(p), binaries) })
+	found, err, _ := r.reads.Do(attempt, func() (any, error) { return r.readChecksums(ctx, p, binaries) })
 	if _, failed := errors.AsType[*waiting](err); failed {
 		r.failedReads.Set(attempt, err)
 	}
@@ -110,12 +112,22 @@ func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, 
 	return found.(map[binaryKey]string), nil
 }
 
+// attemptOf identifies an attempt to read checksums. It is a hash, because it is kept and the addresses may be long.
+func attemptOf(p *bootstrapv1.NodeProfile, unknown []profile.Binary) string {
+	sum := sha256.Sum256(fmt.Append(nil, p.UID, p.Generation, unknown))
+	return string(sum[:])
+}
+
 // readChecksums reads the checksums that the profile lacks, and stores what it has found, also where another one cannot be
-// read. The profile is read from the API server: another BootstrapConfig may just have stored the same ones.
-func (r *Reconciler) readChecksums(ctx context.Context, key client.ObjectKey, binaries []profile.Binary) (map[binaryKey]string, error) {
+// read. The profile is read from the API server: another BootstrapConfig may just have stored the same ones. It must still
+// be the one that named the servers.
+func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.NodeProfile, binaries []profile.Binary) (map[binaryKey]string, error) {
 	p := &bootstrapv1.NodeProfile{}
-	if err := r.Live.Get(ctx, key, p); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
 		return nil, fmt.Errorf("reading NodeProfile: %w", err)
+	}
+	if p.UID != cached.UID || p.Generation != cached.Generation {
+		return nil, apierrors.NewConflict(bootstrapv1.GroupVersion.WithResource("nodeprofiles").GroupResource(), p.Name, errors.New("the cache is behind"))
 	}
 	known := knownChecksums(p)
 	unknown := missing(binaries, known)
@@ -187,7 +199,7 @@ func redacted(address string) string {
 // configsOfProfile are the BootstrapConfigs that wait for a NodeProfile, or whose data may still be replaced.
 func (r *Reconciler) configsOfProfile(ctx context.Context, p client.Object) []reconcile.Request {
 	list := &bootstrapv1.BootstrapConfigList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(p.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(p.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing BootstrapConfigs of a NodeProfile")
 		return nil
 	}

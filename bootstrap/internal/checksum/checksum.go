@@ -54,7 +54,7 @@ func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return "", err
+		return "", describe(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // read only
 	if response.StatusCode != http.StatusOK {
@@ -62,7 +62,7 @@ func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string
 	}
 	content, err := io.ReadAll(io.LimitReader(response.Body, maxSize+1))
 	if err != nil {
-		return "", fmt.Errorf("reading the answer of %s: %w", request.URL.Host, err)
+		return "", describe(err)
 	}
 	if len(content) > maxSize {
 		return "", fmt.Errorf("it has more than %d bytes", maxSize)
@@ -78,16 +78,22 @@ func newClient(authorities string) (*http.Client, error) {
 	roots.AppendCertsFromPEM([]byte(authorities))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	transport.ForceAttemptHTTP2 = false // by HTTP/2, a server can have 4 MiB of an answer kept before it is read
 	egress.Restrict(transport, net.Dialer{Timeout: timeout})
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }
 
+var (
+	errInsecure  = errors.New("the server redirects to a URL that is not https")
+	errRedirects = errors.New("the server redirects too often")
+)
+
 func checkRedirect(next *http.Request, before []*http.Request) error {
 	if next.URL.Scheme != "https" {
-		return errors.New("the server redirects to a URL that is not https")
+		return errInsecure
 	}
 	if len(before) > maxRedirects {
-		return errors.New("the server redirects too often")
+		return errRedirects
 	}
 	return nil
 }

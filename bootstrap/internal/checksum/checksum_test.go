@@ -105,3 +105,64 @@ func TestReadTrustsOnlyItsAuthorities(t *testing.T) {
 		t.Errorf("without TLS: got %q, %v", got, err)
 	}
 }
+
+// TestAnswersAreNotReadByHTTP2, of which the client keeps 4 MiB in memory before they are read.
+func TestAnswersAreNotReadByHTTP2(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor > 1 {
+			http.Error(w, "", http.StatusTeapot)
+			return
+		}
+		fmt.Fprint(w, first)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if got, err := Read(t.Context(), server.URL, "https://example.test/kubelet", string(authority)); got != first || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestErrorsHaveNothingOfWhatAServerAnswers: the server may be one that only the controller can reach.
+func TestErrorsHaveNothingOfWhatAServerAnswers(t *testing.T) {
+	t.Parallel()
+	target, authority := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/plain":
+			http.Redirect(w, r, "http://inside.example.test/?token=secret", http.StatusFound)
+		case "/unreachable":
+			http.Redirect(w, r, "https://127.0.0.1:1/?token=secret", http.StatusFound)
+		case "/invalid":
+			w.Header().Set("Location", "https://%secret")
+			w.WriteHeader(http.StatusFound)
+		case "/header":
+			answer(w, "HTTP/1.1 200 OK\r\nsecret\r\n\r\n")
+		case "/banner":
+			answer(w, "220 secret ESMTP\r\n")
+		case "/encoding":
+			answer(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: secret\r\n\r\n")
+		case "/chunks":
+			answer(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsecret\r\n")
+		}
+	})
+	for _, path := range []string{"/plain", "/unreachable", "/invalid", "/header", "/banner", "/encoding", "/chunks"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			if got, err := Read(t.Context(), target+path, "https://example.test/kubelet", authority); err == nil || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// answer writes a text in place of an answer of HTTP.
+func answer(w http.ResponseWriter, text string) {
+	connection, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_, _ = connection.Write([]byte(text))
+	_ = connection.Close()
+}

@@ -149,15 +149,15 @@ func (c *Cache[M, C]) Driver(ctx context.Context, machine M) (Account[C], error)
 	}
 	connected, err := c.present(ctx, k, e)
 	if err != nil || pinned == "" {
-		return connected.account(), err
+		return connected.account(machine.GetNamespace()), err
 	}
-	switch id, err := connected.identify(ctx); {
+	switch id, err := connected.identify(ctx, machine.GetNamespace()); {
 	case err != nil:
 		return Account[C]{}, err
 	case id != pinned:
 		return Account[C]{}, &driver.AccountMismatchError{Pinned: pinned, Connected: id, Source: k.source()}
 	}
-	return connected.account(), nil
+	return connected.account(machine.GetNamespace()), nil
 }
 
 // hasInstance reports whether a machine may have an instance in the account that it is pinned to, by its status: a
@@ -287,10 +287,10 @@ func (c *Cache[M, C]) Refused(ctx context.Context, machine M, cause error) {
 
 // All returns every account that is connected.
 func (c *Cache[M, C]) All() (all []Account[C]) {
-	for _, e := range c.snapshot() {
+	for k, e := range c.snapshot() {
 		e.mu.Lock()
 		if e.connected != nil {
-			all = append(all, e.connected.account())
+			all = append(all, e.connected.account(k.namespace))
 		}
 		e.mu.Unlock()
 	}

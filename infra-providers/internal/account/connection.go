@@ -47,26 +47,28 @@ type connection[C any] struct {
 	// accountID reads the name of the account from the cloud; nil where it has none.
 	accountID func(ctx context.Context) (string, error)
 
-	// identifying is held during that call, by no more callers than the account's share.
+	// identifying is held during that call, by no more callers than their namespaces' shares.
 	identifying sync.Mutex
 	mu          sync.Mutex
 	id          string
 }
 
-// account returns what callers get; the zero Account of no connection.
-func (c *connection[C]) account() Account[C] {
+// account returns what callers of a namespace get; the zero Account of no connection.
+func (c *connection[C]) account(namespace string) Account[C] {
 	if c == nil {
 		return Account[C]{}
 	}
-	return c.driver
+	account := c.driver
+	account.ID = func(ctx context.Context) (string, error) { return c.identify(ctx, namespace) }
+	return account
 }
 
 // identify returns the name of the account, which is read from the cloud once.
-func (c *connection[C]) identify(ctx context.Context) (string, error) {
+func (c *connection[C]) identify(ctx context.Context, namespace string) (string, error) {
 	if id := c.known(); id != "" || c.accountID == nil {
 		return id, nil
 	}
-	leave, err := c.enter("")
+	leave, err := c.enter(namespace)
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +109,7 @@ func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *conn
 		Jitter:   rand.Float64,
 	})
 	opened := &connection[C]{enter: func(namespace string) (func(), error) { return c.gate.enter(k, namespace) }}
-	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, UnavailableOffering: direct.UnavailableOffering, Remainder: remainder}
+	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, UnavailableOffering: direct.UnavailableOffering, Remainder: remainder}
 	changed := c.changed(k)
 	outer, notified := driver.Driver[C](direct), changed
 	if c.options.Interval > 0 {

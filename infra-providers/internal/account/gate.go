@@ -4,6 +4,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -23,14 +24,16 @@ const (
 )
 
 // gate bounds how many workers the accounts hold. All that the Secrets of one namespace lead to count together, and so
-// does each account of the provider's own credentials, whose share is divided among the namespaces that use it. Accounts
-// that are slow share a part of the workers; one of the provider's own credentials is slow for each namespace by itself,
-// because a call may be slow by what it reads for one.
+// does each account of the provider's own credentials, whose share is divided among the namespaces that use it. So do all
+// calls for one namespace, which may use many regions. Accounts that are slow share a part of the workers; one of the
+// provider's own credentials is slow for each namespace by itself, because a call may be slow by what it reads for one.
 type gate struct {
 	now     func() time.Time
 	workers int
 
 	all, slow *fairshare.Places[key]
+	// callers are divided among the namespaces for which the calls are, in whatever account.
+	callers *fairshare.Places[string]
 
 	mu       sync.Mutex
 	accounts map[key]*calls
@@ -48,9 +51,20 @@ type calls struct {
 // call is one that is under way.
 type call struct {
 	account key
-	slow    bool
 	// namespace is that of the caller; empty where the call is for none, and for an account of a namespace's Secret.
 	namespace string
+	// places are what it holds.
+	places []place
+}
+
+// place is one of several that are divided.
+type place struct {
+	take func() bool
+	give func()
+}
+
+func placeOf[K comparable](of *fairshare.Places[K], holder K) place {
+	return place{func() bool { return of.Take(holder) }, func() { of.Give(holder) }}
 }
 
 // newGate returns the gate of so many workers; zero is no limit.
@@ -60,6 +74,7 @@ func newGate(workers int, now func() time.Time) *gate {
 		workers:  workers,
 		all:      fairshare.New[key](workers),
 		slow:     fairshare.New[key](min(workers, max(2, workers/slowest))),
+		callers:  fairshare.New[string](workers),
 		accounts: map[key]*calls{},
 	}
 }
@@ -69,6 +84,7 @@ func newGate(workers int, now func() time.Time) *gate {
 func (g *gate) enter(k key, namespace string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	wanted := []place{placeOf(g.callers, cmp.Or(k.namespace, namespace)), placeOf(g.all, k.holder())}
 	if k.namespace != "" {
 		namespace = ""
 	}
@@ -79,17 +95,19 @@ func (g *gate) enter(k key, namespace string) (leave func(), err error) {
 			known.share = fairshare.New[string]((g.workers + 1) / 2) // the most that one account gets
 		}
 	}
-	one := &call{account: k, slow: known.slow(namespace, g.now()), namespace: namespace}
-	if !g.all.Take(k.holder()) {
-		return nil, &driver.BusyError{}
+	one := &call{account: k, namespace: namespace}
+	if known.slow(namespace, g.now()) {
+		wanted = append(wanted, placeOf(g.slow, one.slowHolder()))
 	}
-	if one.slow && !g.slow.Take(one.slowHolder()) {
-		g.all.Give(k.holder())
-		return nil, &driver.BusyError{}
+	if known.share != nil {
+		wanted = append(wanted, placeOf(known.share, namespace))
 	}
-	if known.share != nil && !known.share.Take(namespace) {
-		g.giveBack(one)
-		return nil, &driver.BusyError{}
+	for _, next := range wanted {
+		if !next.take() {
+			one.giveBack()
+			return nil, &driver.BusyError{}
+		}
+		one.places = append(one.places, next)
 	}
 	g.accounts[k] = known
 	known.began[one] = g.now()
@@ -104,20 +122,16 @@ func (g *gate) leave(one *call) {
 		known.slowUntil[one.namespace] = now.Add(slowFor)
 	}
 	delete(known.began, one)
-	if known.share != nil {
-		known.share.Give(one.namespace)
-	}
-	g.giveBack(one)
+	one.giveBack()
 	maps.DeleteFunc(g.accounts, func(_ key, each *calls) bool {
 		maps.DeleteFunc(each.slowUntil, func(_ string, until time.Time) bool { return !now.Before(until) })
 		return len(each.began) == 0 && len(each.slowUntil) == 0
 	})
 }
 
-func (g *gate) giveBack(one *call) {
-	g.all.Give(one.account.holder())
-	if one.slow {
-		g.slow.Give(one.slowHolder())
+func (c *call) giveBack() {
+	for _, held := range c.places {
+		held.give()
 	}
 }
 

@@ -4,6 +4,7 @@
 package account
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -135,5 +136,33 @@ func TestSlowCallsOfOneNamespaceLeaveTheAccountToOthers(t *testing.T) {
 	}
 	if len(g.accounts) > 0 {
 		t.Errorf("%d accounts are remembered", len(g.accounts))
+	}
+}
+
+// TestRegionsOfOneNamespaceLeaveWorkersToOthers: a namespace uses the provider's own credentials in many regions, which may
+// not answer, such as those that a firewall of the provider drops.
+func TestRegionsOfOneNamespaceLeaveWorkersToOthers(t *testing.T) {
+	t.Parallel()
+	g := newGate(20, time.Now)
+	// most is how many calls of a namespace get a worker, one in each region. They do not end before the test does.
+	most := func(namespace string) (got int) {
+		for n := range 40 {
+			leave, err := g.enter(key{Account: driver.Account{Region: fmt.Sprint(n)}}, namespace)
+			if err == nil {
+				got++
+				t.Cleanup(leave)
+			}
+		}
+		return got
+	}
+	if first := most("a"); first != 10 {
+		t.Errorf("one namespace gets %d workers, want half of 20", first)
+	}
+	if leave, err := g.enter(key{namespace: "a", Account: driver.Account{SecretName: "own"}}, "a"); err == nil {
+		t.Error("it gets more workers by a Secret")
+		t.Cleanup(leave)
+	}
+	if second := most("b"); second < 3 {
+		t.Errorf("another namespace gets %d workers", second)
 	}
 }

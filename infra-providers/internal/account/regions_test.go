@@ -6,6 +6,7 @@ package account_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,4 +76,52 @@ func TestRegionsOfANamespaceAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unidentified is a region that does not answer what its account is.
+type unidentified struct{ driver.Driver[fake.Config] }
+
+func (unidentified) AccountID(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// TestRegionsThatDoNotAnswerLeaveWorkersToOthers: before a machine that has an account is served, each region is asked for
+// its own.
+func TestRegionsThatDoNotAnswerLeaveWorkersToOthers(t *testing.T) {
+	t.Parallel()
+	const workers = 20
+	cache := account.NewCache(driver.Cloud[*infrav1.SimMachine, fake.Config]{
+		Name:    "fake",
+		Account: func(m *infrav1.SimMachine) driver.Account { return driver.Account{Region: m.Spec.Zone} },
+		Connect: func(_ context.Context, at driver.Account, _ driver.Credentials) (driver.Driver[fake.Config], error) {
+			cloud := fake.New(fake.Options{Account: "here"})
+			if at.Region == "home" {
+				return cloud, nil
+			}
+			return unidentified{cloud}, nil
+		},
+	}, account.Options{OwnCredentials: []string{account.EveryNamespace}, Now: time.Now, Changed: func(driver.Identity) {}, Workers: workers})
+	get := func(ctx context.Context, namespace, region string) error {
+		machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: infrav1.SimMachineSpec{Zone: region}}
+		machine.Status.Account = "here"
+		_, err := cache.Driver(ctx, machine)
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	answers := make(chan error, workers)
+	for n := range workers {
+		callers.Go(func() { answers <- get(ctx, "evil", fmt.Sprint("region-", n)) })
+	}
+	for range workers / 2 {
+		if err := <-answers; !driver.IsBusy(err) {
+			t.Errorf("got %v, want a BusyError", err)
+		}
+	}
+	if err := get(ctx, "team", "home"); err != nil {
+		t.Errorf("another namespace: got %v", err)
+	}
+	cancel()
+	callers.Wait()
 }

@@ -412,6 +412,26 @@ func TestTransientFailureKeepsReady(t *testing.T) {
 	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
+// TestConfigurationThatWasValidIsTriedAgain: the instance of a machine ran, so what its credentials lead to has changed, such
+// as a datacenter that their user does not see any more. Nothing of the machine changes when that is corrected.
+func TestConfigurationThatWasValidIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.faults = func(fake.Call) fake.Fault {
+		return fake.Fault{Err: &driver.InvalidConfigurationError{Field: "spec.region", Err: errors.New("the cloud has several")}}
+	}
+	result, err := r.reconcile(machine)
+	if err != nil || result.RequeueAfter != time.Minute {
+		t.Errorf("got %+v and %v, want another try after a minute", result, err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
+	r.faults = nil
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+}
+
 func TestDeletes(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]func(*fixture, *infrav1.SimMachine, *clusterv1.Machine){

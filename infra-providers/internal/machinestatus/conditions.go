@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -63,7 +64,7 @@ const (
 	AccountMismatchReason = errorreason.AccountMismatch
 	// ProviderIDNotStoredReason: the instance exists and the API server refuses its providerID.
 	ProviderIDNotStoredReason = "ProviderIDNotStored"
-	// InvalidConfigurationReason: the spec cannot work. Terminal: delete the Machine.
+	// InvalidConfigurationReason: the spec cannot work. Terminal before the instance has run: delete the Machine.
 	InvalidConfigurationReason = errorreason.InvalidConfiguration
 	// UnauthorizedReason: the cloud refused the credentials.
 	UnauthorizedReason = errorreason.Unauthorized
@@ -115,6 +116,11 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 		}
 	case InvalidConfigurationReason:
 		problem.Advice = "; delete the Machine and fix its template"
+		if ptr.Deref(machine.GetStatus().Initialization.Provisioned, false) {
+			// It was valid. What the credentials lead to has changed, and may be corrected there, which causes no event here.
+			problem.Advice = "; it was valid before: correct the credentials or what they lead to"
+			problem.Terminal, problem.Retry = false, time.Minute
+		}
 	case InstanceNotOwnedReason:
 		problem.Advice = "; it is not deleted, delete the Machine"
 	}

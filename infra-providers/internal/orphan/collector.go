@@ -73,8 +73,8 @@ type Collector[M driver.Machine, C any] struct {
 	// Core names the Lease by which machine-controller is elected.
 	Core client.ObjectKey
 
-	// suspects are since when things had no owner.
-	suspects map[string]time.Time
+	// suspects are things that had no owner.
+	suspects map[string]suspect
 	// tried are the things that were to be deleted by earlier sweeps.
 	tried map[string]bool
 	// owned are the things, by account, that a machine was seen to own and that are still found: they are ours,
@@ -82,6 +82,12 @@ type Collector[M driver.Machine, C any] struct {
 	owned map[string]map[string]bool
 	// missing are the Clusters that were reported as missing.
 	missing map[driver.Owner]bool
+}
+
+// suspect is something that has had no owner since a time.
+type suspect struct {
+	account string
+	since   time.Time
 }
 
 // Creations is what a Memory has.
@@ -128,7 +134,10 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	failures = append(failures, err)
 	// Machines are read after the cloud: one that was made meanwhile is known here and missing there, not
 	// the other way round.
-	in := Input{Now: c.Clock.Now(), Found: found, Namespace: c.Namespace, Suspects: c.suspects, Tried: c.tried, Grace: c.Options.Grace, Cap: c.Options.Cap}
+	in := Input{Now: c.Clock.Now(), Found: found, Namespace: c.Namespace, Suspects: map[string]time.Time{}, Tried: c.tried, Grace: c.Options.Grace, Cap: c.Options.Cap}
+	for key, known := range c.suspects {
+		in.Suspects[key] = known.since
+	}
 	if err := c.observe(ctx, &in); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
@@ -137,7 +146,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 		return errors.Join(append(failures, err)...)
 	}
 	classified := Plan(in)
-	c.report(ctx, classified, clusters)
+	c.report(ctx, classified, clusters, accounts)
 	failures = append(failures, c.act(ctx, classified, clusters, accounts))
 	sweepsTotal.WithLabelValues(c.Cloud.Name).Inc()
 	return errors.Join(failures...)
@@ -165,22 +174,28 @@ func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]
 	c.owned = owned
 }
 
-// report keeps every orphan as a suspect, and records it when it is first found.
-func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, clusters map[driver.Owner]*clusterv1.Cluster) {
-	suspects := map[string]time.Time{}
+// report keeps every orphan as a suspect, and records it when it is first found. Those of an account whose list broke off
+// are kept.
+func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, clusters map[driver.Owner]*clusterv1.Cluster, accounts map[string]*listed[C]) {
+	suspects := map[string]suspect{}
+	for key, known := range c.suspects {
+		if account := accounts[known.account]; account != nil && !account.complete {
+			suspects[key] = known
+		}
+	}
 	counts := map[Class]int{}
 	for _, thing := range classified {
 		counts[thing.Class]++
-		since, before := c.suspects[thing.key()]
+		known, before := c.suspects[thing.key()]
 		cluster := clusters[thing.Identity.Owner]
 		if cluster == nil || !c.WatchFilter.Matches(cluster) || !thing.remarkable() {
 			continue
 		}
 		if !before {
-			since = c.Clock.Now()
+			known = suspect{thing.Account, c.Clock.Now()}
 			c.record(ctx, cluster, thing.Found, c.foundEvent(thing))
 		}
-		suspects[thing.key()] = since
+		suspects[thing.key()] = known
 	}
 	c.suspects = suspects
 	c.reportMissing(ctx, classified)
@@ -215,18 +230,37 @@ func (c *Collector[M, C]) act(ctx context.Context, classified []Classified, clus
 	})
 }
 
-// collect deletes one orphan, if reads of the API server without a cache confirm that it is one.
+// collect deletes one orphan, if reads of the API server without a cache confirm that it is one. It is confirmed again where
+// the deletion had to wait.
 func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C]) (done bool, err error) {
+	err = c.inTurn(ctx, func() (err error) {
+		if done, err = c.confirm(ctx, thing); !done || err != nil {
+			return err
+		}
+		if err := in.cloud.Delete(ctx, thing.Identity); err != nil {
+			done = false
+			return fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
+		}
+		return nil
+	})
+	if done && in.inSteps {
+		err = c.finish(ctx, thing, in.cloud)
+	}
+	return done, err
+}
+
+// confirm reports whether something is an orphan that may be deleted now, by reads without a cache.
+func (c *Collector[M, C]) confirm(ctx context.Context, thing Found) (bool, error) {
 	owner := thing.Identity.Owner
 	cluster := &clusterv1.Cluster{}
 	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, cluster); err != nil {
 		return false, fmt.Errorf("confirming cluster %q: %w", owner.Name, err)
 	}
-	if cluster.UID != owner.UID || paused(cluster) || !c.WatchFilter.Matches(cluster) {
+	if cluster.UID != owner.UID || isHeld(cluster) || !c.WatchFilter.Matches(cluster) {
 		return false, nil
 	}
 	machine := c.Cloud.NewMachine()
-	err = c.Live.Get(ctx, thing.machine(), machine)
+	err := c.Live.Get(ctx, thing.machine(), machine)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("confirming machine %q: %w", thing.Identity.Name, err)
 	}
@@ -237,16 +271,7 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C
 	if err != nil {
 		return false, fmt.Errorf("confirming that no Machine refers to it: %w", err)
 	}
-	if thing.referred(references) {
-		return false, nil
-	}
-	if err := c.inTurn(ctx, func() error { return in.cloud.Delete(ctx, thing.Identity) }); err != nil {
-		return false, fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
-	}
-	if in.inSteps {
-		err = c.finish(ctx, thing, in.cloud)
-	}
-	return true, err
+	return !thing.referred(references), nil
 }
 
 // finish takes the remaining steps of a removal for a while. What is left then is found by the next sweep.

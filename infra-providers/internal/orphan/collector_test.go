@@ -359,14 +359,18 @@ func TestForeignInstanceProtectsTheCluster(t *testing.T) {
 	}
 }
 
-// TestClusterIsConfirmedByALiveRead: the cache is behind, and shows neither that the Cluster was replaced nor that it was
-// paused.
+// TestClusterIsConfirmedByALiveRead: the cache is behind, and shows neither that the Cluster was replaced nor that nothing
+// of it may be deleted.
 func TestClusterIsConfirmedByALiveRead(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*clusterv1.Cluster){
 		"replaced by another of the same name": func(c *clusterv1.Cluster) { c.UID = "another" },
 		"paused":                               func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) },
 		"labelled for another provider":        func(c *clusterv1.Cluster) { c.Labels = map[string]string{clusterv1.WatchLabel: "other"} },
+		"claimed by another management cluster": func(c *clusterv1.Cluster) {
+			c.Status.Conditions = []metav1.Condition{{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse}}
+		},
+		"not reachable": func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = ptr.To(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

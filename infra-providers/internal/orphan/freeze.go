@@ -36,7 +36,7 @@ func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[
 	for owner, cluster := range clusters {
 		standings[owner] = Standing{
 			Foreign: !c.WatchFilter.Matches(cluster),
-			Frozen:  paused(cluster) || isUnreachable(cluster) || managementclaim.ClaimedElsewhere(cluster),
+			Frozen:  isHeld(cluster),
 		}
 	}
 	for _, thing := range in.Found {
@@ -112,6 +112,11 @@ func isFrozen(owner metav1.PartialObjectMetadata) bool {
 	setting := policyv1.FreezeSettingOf(owner.Annotations)
 	_, labelled := owner.Labels[policyv1.FrozenLabel]
 	return setting.Freezes() || labelled && setting != policyv1.FreezeOff
+}
+
+// isHeld reports whether a Cluster itself shows that nothing of it may be deleted.
+func isHeld(cluster *clusterv1.Cluster) bool {
+	return paused(cluster) || isUnreachable(cluster) || managementclaim.ClaimedElsewhere(cluster)
 }
 
 // isUnreachable reports whether a workload cluster that was initialized does not answer: nothing is deleted during an

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -71,4 +72,77 @@ func TestSweepWaitsForNothingElse(t *testing.T) {
 			t.Errorf("%s: %d calls, the last with %v", name, calls, err)
 		}
 	}
+}
+
+// limitedOnce is a cloud that limits the rate of the first deletion.
+type limitedOnce struct {
+	driver.Driver[fake.Config]
+	deletions int
+}
+
+func (l *limitedOnce) Delete(ctx context.Context, id driver.Identity) error {
+	if l.deletions++; l.deletions == 1 {
+		return &driver.RateLimitedError{RetryAfter: turnTime, Err: errors.New("slow down")}
+	}
+	return l.Driver.Delete(ctx, id)
+}
+
+// TestOrphanThatGetsAnOwnerDuringTheWaitIsKept: its machine is restored from a backup while its deletion waits for its turn.
+func TestOrphanThatGetsAnOwnerDuringTheWaitIsKept(t *testing.T) {
+	t.Parallel()
+	for name, owned := range map[string]bool{"an owner": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, usual)
+			uid := f.createOrphan("lost")
+			thing := Found{Kind: instance, Identity: driver.Identity{UID: uid, Name: "lost", Owner: f.owner()}}
+			type result struct {
+				done bool
+				err  error
+			}
+			ended := make(chan result, 1)
+			go func() {
+				done, err := f.collect(t.Context(), thing, &listed[fake.Config]{cloud: &limitedOnce{Driver: f.cloud}})
+				ended <- result{done, err}
+			}()
+			for !f.timers.HasWaiters() {
+				time.Sleep(time.Millisecond)
+			}
+			left := 0
+			if owned {
+				left = 1
+				f.create(&infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
+					Namespace: f.home.Namespace, Name: "lost", Annotations: map[string]string{infrav1.IdentityAnnotation: string(uid)},
+				}})
+			}
+			f.timers.Step(turnTime)
+			if got := <-ended; got.done == owned || got.err != nil {
+				t.Errorf("got %+v", got)
+			}
+			f.wantInCloud(left, left)
+		})
+	}
+}
+
+// TestListThatBreaksOffDoesNotBeginTheGracePeriodAgain: otherwise an account with one failure in each grace period keeps its
+// orphans for ever.
+func TestListThatBreaksOffDoesNotBeginTheGracePeriodAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
+	f.sweep(1)
+	f.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			return fake.Fault{Err: errors.New("gateway timeout")}
+		}
+		return fake.Fault{}
+	}
+	f.now = f.now.Add(21 * time.Minute)
+	if err := f.Sweep(t.Context()); err == nil {
+		t.Error("the list does not break off")
+	}
+	f.wantInCloud(1, 1)
+	f.fault = nil
+	f.sweep(1)
+	f.wantInCloud(0, 0)
 }

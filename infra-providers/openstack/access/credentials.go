@@ -14,13 +14,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"gopkg.in/yaml.v2"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/yamllimit"
 )
 
 // Keys of a Secret besides the OS_* variables.
@@ -100,6 +103,9 @@ func fromClouds(secret driver.Credentials) (login, error) {
 // chooseCloud returns the cloud of a clouds.yaml that a Secret names, reduced to the fields in use. It fails for one that
 // needs files of this host.
 func chooseCloud(secret driver.Credentials) (name string, chosen clouds.Cloud, err error) {
+	if err := checkSize(secret[CloudsKey]); err != nil {
+		return "", chosen, fmt.Errorf("the key %q is refused: %w", CloudsKey, err)
+	}
 	var named clouds.Clouds
 	// It is the SDK's own parser, because another one may read the same text differently.
 	if err := yaml.Unmarshal(secret[CloudsKey], &named); err != nil {
@@ -136,6 +142,25 @@ func chooseCloud(secret driver.Credentials) (name string, chosen clouds.Cloud, e
 		AuthInfo: found.AuthInfo, AuthType: found.AuthType, RegionName: found.RegionName,
 		EndpointType: found.EndpointType, Interface: found.Interface, Verify: found.Verify,
 	}, nil
+}
+
+var errAliases = errors.New("it has aliases of YAML (*name), which are not supported: write the values in full")
+
+// checkSize refuses content whose parsing takes much memory, before it is parsed. Aliases are found by a parser that does
+// not replace them by what they stand for: a password may look like one.
+func checkSize(content []byte) error {
+	if err := yamllimit.Check(content); err != nil || !yamllimit.MayHaveAliases(content) {
+		return err
+	}
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal(content, &document); err != nil || hasAlias(&document) {
+		return errAliases
+	}
+	return nil
+}
+
+func hasAlias(node *yamlv3.Node) bool {
+	return node.Kind == yamlv3.AliasNode || slices.ContainsFunc(node.Content, hasAlias)
 }
 
 // namesFile returns the error for a key that names a file of the provider's host. None is read for a Secret.

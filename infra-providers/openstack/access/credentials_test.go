@@ -176,7 +176,7 @@ func TestSecretCannotNameFilesOfTheHost(t *testing.T) {
 		"a key":                 {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", key: /etc/passwd}}"}, "key"},
 		"a profile":             {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", profile: vendor}}"}, "profile"},
 		"a cloud of a vendor":   {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", cloud: vendor}}"}, "cloud"},
-		"a merged authority":    {map[string]string{CloudsKey: "a: &a {cacert: /etc/passwd}\nclouds: {x: {<<: *a, " + auth + "}}"}, "cacert"},
+		"a merged authority":    {map[string]string{CloudsKey: "a: &a {cacert: /etc/passwd}\nclouds: {x: {<<: *a, " + auth + "}}"}, "clouds.yaml"},
 		"an unknown login":      {map[string]string{CloudsKey: "clouds: {x: {auth_type: v3oidcaccesstoken, " + auth + "}}"}, "auth_type"},
 		"a variable for a file": {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_CACERT": "/etc/passwd"}, "OS_CACERT"},
 		"a client certificate":  {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_CERT": "/etc/passwd"}, "OS_CERT"},

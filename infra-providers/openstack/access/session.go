@@ -243,7 +243,8 @@ func findServices(provider *gophercloud.ProviderClient, endpoint gophercloud.End
 		{"volume", openstack.NewBlockStorageV3, &found.Volume, true},
 	} {
 		client, err := service.open(provider, endpoint)
-		if _, missing := errors.AsType[*gophercloud.ErrEndpointNotFound](err); missing && service.optional {
+		_, missing := errors.AsType[*gophercloud.ErrEndpointNotFound](err)
+		if missing && service.optional {
 			continue
 		}
 		if err != nil {
@@ -251,7 +252,13 @@ func findServices(provider *gophercloud.ProviderClient, endpoint gophercloud.End
 			if endpoint.Region != "" {
 				where = fmt.Sprintf("region %q of the catalog", endpoint.Region)
 			}
-			return nil, &driver.InvalidConfigurationError{Field: "spec.region", Err: fmt.Errorf("finding the %s service in %s: %w", service.name, where, err)}
+			err = fmt.Errorf("finding the %s service in %s: %w", service.name, where, err)
+		}
+		if missing {
+			return nil, &driver.InvalidConfigurationError{Field: "spec.region", Err: err}
+		}
+		if err != nil { // the service was asked for its versions, and the answer was none of its own
+			return nil, err
 		}
 		*service.into = client
 	}

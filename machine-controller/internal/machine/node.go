@@ -38,8 +38,8 @@ type node struct {
 func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	p.sync.RecordRestricted(s.machine)
 	s.connection = p.workloads.State(s.clusterKey())
-	if s.machine.Spec.ProviderID == "" || !isTrue(s.machine.Status.Initialization.InfrastructureProvisioned) {
-		return reconcile.Result{}, nil // a providerID that only a user has written is not trusted
+	if !hasInstance(s) {
+		return reconcile.Result{}, nil
 	}
 	if err := p.checkProviderIDConflict(ctx, s); err != nil {
 		s.node.err = err
@@ -88,6 +88,15 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	}
 	p.sync.TrimRecord(s.machine)
 	return reconcile.Result{}, nil
+}
+
+// hasInstance reports whether the providerID of the machine is that of its instance: one that only a user has written to the
+// Machine is not trusted. A status is lost when objects are moved or restored; the InfraMachine of a machine that is being
+// deleted then has the providerID in its spec, and need not be provisioned again.
+func hasInstance(s *state) bool {
+	id := s.machine.Spec.ProviderID
+	return id != "" && (isTrue(s.machine.Status.Initialization.InfrastructureProvisioned) ||
+		s.deleting() && s.infra.object != nil && s.infra.object.ProviderID() == id)
 }
 
 // withoutNode is what is done while no Node of the machine is found by its providerID: the one without a providerID gets it,

@@ -65,6 +65,13 @@ func (s *state) owner() client.Object {
 	return nil
 }
 
+// connecting reports whether it is not known yet if the machine has a Node, because no attempt to connect to its workload
+// cluster has ended, or the Nodes there are not read yet.
+func (s *state) connecting() bool {
+	first := s.connection.Reason == "" || s.connection.Reason == workload.ReasonConnecting
+	return s.cluster.UID != "" && hasInstance(s) && !s.connection.Connected && first
+}
+
 // forNodeSync is the part of the state that the sync of labels, annotations and taints acts on.
 func (s *state) forNodeSync() nodesync.State {
 	n := nodesync.State{Machine: s.machine, MachineSet: s.set, Deployment: s.deployment, Node: s.node.object}
@@ -87,6 +94,7 @@ func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
 		ProviderIDConflict:   isProviderIDConflict(s.node.err),
 		ControlPlaneDeleting: controlPlaneDeleting,
 		Disconnected:         disconnectedMessage(s.connection),
+		Connecting:           s.connecting(),
 	}
 	if s.cluster.UID == "" {
 		d.Disconnected = fmt.Sprintf("Cluster %q does not exist", s.machine.Spec.ClusterName)

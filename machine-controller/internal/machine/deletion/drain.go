@@ -4,6 +4,7 @@
 package deletion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,8 +148,9 @@ func unanswered(waiting Progress) Progress {
 
 // nodeUnknown is the message for a Node that exists, as far as is known, and cannot be read now.
 func nodeUnknown(s *State) string {
+	name := cmp.Or(s.Machine.Status.NodeRef.Name, "with providerID "+s.Machine.Spec.ProviderID)
 	if s.NodeErr == nil || workload.IsNotConnected(s.NodeErr) {
-		return fmt.Sprintf("Waiting for the Nodes of the workload cluster to be read, to find Node %s", s.Machine.Status.NodeRef.Name)
+		return fmt.Sprintf("Waiting for the Nodes of the workload cluster to be read, to find Node %s", name)
 	}
-	return fmt.Sprintf("Waiting to find Node %s: %v", s.Machine.Status.NodeRef.Name, s.NodeErr)
+	return fmt.Sprintf("Waiting to find Node %s: %v", name, s.NodeErr)
 }

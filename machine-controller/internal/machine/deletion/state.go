@@ -32,6 +32,8 @@ type State struct {
 	ProviderIDConflict bool
 	// ControlPlaneDeleting means that all Nodes are deleted together with their control plane.
 	ControlPlaneDeleting bool
+	// Connecting means that it is not known yet whether the Machine has a Node.
+	Connecting bool
 	// Disconnected is why there is no connection to the workload cluster, where there is none.
 	Disconnected string
 }
@@ -61,7 +63,7 @@ func (s *State) needsDrain() bool {
 	if !s.Cluster.DeletionTimestamp.IsZero() || s.ControlPlaneDeleting || s.Infrastructure.Deleting() || s.ProviderIDConflict {
 		return false
 	}
-	return s.Node != nil || (s.Machine.Status.NodeRef.IsDefined() && !apierrors.IsNotFound(s.NodeErr))
+	return s.Node != nil || s.Connecting || (s.Machine.Status.NodeRef.IsDefined() && !apierrors.IsNotFound(s.NodeErr))
 }
 
 // preTerminateStarted reports whether drain and volume detachment are over: Pods that are scheduled to the Node

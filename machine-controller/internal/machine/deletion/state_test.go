@@ -65,6 +65,7 @@ func TestNeedsDrain(t *testing.T) {
 		"is true for a Node that cannot be read now":              {func(s *State) { s.Node, s.NodeErr = nil, workload.ErrNotConnected }, true},
 		"is true for a Node without a nodeRef":                    {func(s *State) { s.Machine.Status.NodeRef.Name = "" }, true},
 		"is true while it is unknown whether the instance exists": {func(s *State) { s.Infrastructure = Object{Err: errors.New("boom")} }, true},
+		"is true while it is not known whether a Node joined":     {func(s *State) { s.Machine.Status.NodeRef.Name, s.Node, s.Connecting = "", nil, true }, true},
 		"is false before a Node joined":                           {func(s *State) { s.Machine.Status.NodeRef.Name, s.Node = "", nil }, false},
 		"is false after the Node was deleted":                     {func(s *State) { s.Node, s.NodeErr = nil, notFound }, false},
 		"is false when the Cluster is deleted":                    {func(s *State) { s.Cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }, false},
