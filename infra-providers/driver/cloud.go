@@ -90,7 +90,7 @@ type Cloud[M Machine, C any] struct {
 	// InsufficientCapacityError or QuotaExceededError, so an answer that was lost never makes two instances.
 	Alternatives func(config C) []C
 	// Offering returns the instance type and the zone of a configuration, so that a pair without capacity is not
-	// requested for a while; nil for a cloud with one pair. What is sold apart, as spot is from on demand, MUST
+	// requested for a while; nil for a cloud that never lacks capacity. What is sold apart, as spot is from on demand, MUST
 	// have a name of its own.
 	Offering func(config C) (instanceType, zone string)
 	// Limits are the calls that one account allows.

@@ -230,7 +230,7 @@ func TestReasonsOfReady(t *testing.T) {
 			metav1.Condition{Status: "True", Reason: "Valid", Message: `the image is "image-2"`},
 			33 * time.Minute, infrav1.NodeInfo{Architecture: "arm64"},
 		},
-		"a cloud that has neither capacity nor image": {
+		"a driver without optional abilities": {
 			unreachable{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "xlarge"},
 			metav1.Condition{Status: "True", Reason: "Valid"}, 33 * time.Minute, none,
 		},
