@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bootstrap is the manager of BootstrapConfigs: it turns them into user data and keeps the bootstrap
-// tokens of machines that have not joined yet. It talks to the management cluster it runs against, and to the
-// workload cluster of each Cluster with the kubeconfig in that Cluster's Secret.
+// Command bootstrap is the manager of BootstrapConfigs: it renders them as user data and renews the bootstrap tokens of
+// machines that have not joined yet. It connects to the management cluster, and to the workload cluster of each Cluster
+// with the kubeconfig in the Secret of that Cluster.
 package main
 
 import (

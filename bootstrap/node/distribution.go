@@ -33,7 +33,7 @@ type distribution struct {
 	// metadata is a file of environment variables about the instance, for formats without jinja; empty is none.
 	metadata string
 
-	// trustFile is where additional certificate authorities belong, trustCommand makes the host see them.
+	// trustFile is where additional certificate authorities belong, trustCommand adds them to the host's bundle.
 	trustFile, trustCommand string
 
 	// packageProxy is a shell command that has packages installed through a proxy.

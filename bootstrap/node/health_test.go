@@ -34,7 +34,7 @@ ctr() { [ -e "$CONTAINERD" ]; }
 func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 	t.Parallel()
 	healthy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
-	sick := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	unhealthy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	restarts := func(what, unit string, misses int) string {
 		return fmt.Sprintf("restarting %s: it did not answer %d times\nsystemctl restart %s\n", what, misses, unit)
@@ -52,17 +52,17 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 		want       string
 	}{
 		"it restarts a kubelet that hangs, after three misses each": {kubelet: hangs, timeout: "0.2", containerd: true, want: kubelet + kubelet},
-		"it restarts a kubelet that reports to be unhealthy":        {kubelet: sick, containerd: true, want: kubelet + kubelet},
+		"it restarts a kubelet that reports to be unhealthy":        {kubelet: unhealthy, containerd: true, want: kubelet + kubelet},
 		"it restarts a containerd that does not answer":             {kubelet: healthy, want: containerd + containerd},
 		"it leaves alone what answers":                              {kubelet: healthy, containerd: true},
 		"it leaves alone what systemd will start":                   {kubelet: hangs, inactive: true},
 		"it leaves alone a kubelet without a certificate":           {kubelet: hangs, containerd: true, waits: true},
-		"it leaves alone both on a host that is overloaded":         {kubelet: sick, load: "8.00", ticks: 19},
-		"it restarts both on a host that stays overloaded":          {kubelet: sick, load: "31.40", ticks: 25, want: restarts("containerd", containerdUnit, 20) + restarts("the kubelet", kubeletUnit, 20)},
+		"it leaves alone both on a host that is overloaded":         {kubelet: unhealthy, load: "8.00", ticks: 19},
+		"it restarts both on a host that stays overloaded":          {kubelet: unhealthy, load: "31.40", ticks: 25, want: restarts("containerd", containerdUnit, 20) + restarts("the kubelet", kubeletUnit, 20)},
 		"it restarts a containerd on a host that is merely busy":    {kubelet: healthy, load: "7.99", ticks: 3, want: containerd},
 		"it leaves alone a kubelet that misses two of three": {containerd: true, kubelet: func(w http.ResponseWriter, r *http.Request) {
 			if calls.Add(1)%3 != 0 {
-				sick(w, r)
+				unhealthy(w, r)
 			}
 		}},
 	}

@@ -100,7 +100,7 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]argument, error) {
 		if t.value == "" {
 			continue
 		}
-		if err := checkTemplated(os, t.field, t.value); err != nil {
+		if err := checkExpressions(os, t.field, t.value); err != nil {
 			return nil, err
 		}
 		args = append(args, argument{t.flag + t.value, true})
@@ -147,8 +147,8 @@ const unsafeInWord = " \t\n\r\"'\\%{}$;#"
 // variable is an environment variable in a command line of systemd.
 var variable = regexp.MustCompile(`\$\{[A-Z0-9_]+\}`)
 
-// checkTemplated accepts one word in which jinja expressions may stand, where the format has them.
-func checkTemplated(os distribution, field, value string) error {
+// checkExpressions accepts one word, which may contain jinja expressions where the format has them.
+func checkExpressions(os distribution, field, value string) error {
 	if hasJinja(value) && os.format != bootstrapv1.CloudConfig {
 		return invalid(field, "jinja expressions work in cloud-config only: use a variable of %s such as ${COREOS_EC2_INSTANCE_ID}", os.metadata)
 	}

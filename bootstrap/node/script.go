@@ -51,7 +51,7 @@ func (n *Node) AllFiles() []File {
 	return append(files, File{Path: ScriptFile, Mode: 0o700, Content: n.script()})
 }
 
-// commandFile gives each command a file of its own: a quote left open in one cannot swallow the next. Commands
+// commandFile gives each command a file of its own: an unclosed quote in one cannot affect the next. Commands
 // may hold secrets, so only root may read them.
 func commandFile(when string, i int, command string) File {
 	return File{Path: commandPath(when, i), Mode: 0o700, Content: []byte("#!/bin/bash\nset -euo pipefail\n" + command + "\n")}

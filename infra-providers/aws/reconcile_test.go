@@ -61,8 +61,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait. It is long, because the load of the host varies.
-const patience = 4 * time.Minute
+// waitTimeout bounds every wait. It is long, because the load of the host varies.
+const waitTimeout = 4 * time.Minute
 
 // TestReconcileMachine creates and deletes a machine through the generic reconciler, with the provider's role and
 // credentials of a Secret.
@@ -134,7 +134,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := gomega.NewWithT(t)
-			g.SetDefaultEventuallyTimeout(patience)
+			g.SetDefaultEventuallyTimeout(waitTimeout)
 			machine, _ := s.machine(name, newSpec(func(s *infrav1.AWSMachineSpec) {
 				s.CredentialsSecretName = "aws"
 				test.change(s)
@@ -166,7 +166,7 @@ func serve(t *testing.T, ec2 env) harness {
 	t.Helper()
 	ec2.speed = 100 // the windows of the driver are minutes
 	g := gomega.NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
+	g.SetDefaultEventuallyTimeout(waitTimeout)
 	cluster, err := started()
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	namespace, err := cluster.Namespace(t.Context(), "aws")

@@ -84,13 +84,13 @@ type Cloud[M Machine, C any] struct {
 	Account func(machine M) Account
 	// Alternatives returns the fallback configurations, in order, where the cloud has no capacity or quota for the
 	// configuration; nil for a cloud that has no choice to offer. It MUST be a pure function of the
-	// configuration and MUST keep a zone that the Machine was given. It needs Place.
+	// configuration and MUST keep a zone that the Machine was given. It needs Offering.
 	//
 	// The next one is requested only after the cloud refused the one before to this very machine with
 	// InsufficientCapacityError or QuotaExceededError, so an answer that was lost never makes two instances.
 	Alternatives func(config C) []C
-	// Offering returns the instance type and the zone of a configuration, so that a pair without capacity can be put
-	// aside; nil for a cloud without such shortages. What is sold apart, as spot is from on demand, MUST
+	// Offering returns the instance type and the zone of a configuration, so that a pair without capacity is not
+	// requested for a while; nil for a cloud that never lacks capacity. What is sold apart, as spot is from on demand, MUST
 	// have a name of its own.
 	Offering func(config C) (instanceType, zone string)
 	// Limits are the calls that one account allows.

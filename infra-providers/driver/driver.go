@@ -32,7 +32,7 @@ type Driver[C any] interface {
 	// accepted. It MUST fail with NotOwnedError when the instance of that UID belongs to another machine's
 	// name or cluster. The instance returned MAY still be Pending, but MUST have its ProviderID.
 	//
-	// Where the instance needs other things first, such as a network interface that takes its time, Create MUST make
+	// Where the instance needs other resources first, such as a network interface that takes its time, Create MUST make
 	// them in as many calls as that takes and fail with UnfinishedError in between. Everything that needs the Config or
 	// the user data, or that may be refused for lack of capacity or quota, belongs there. What is left to do once the
 	// cloud has accepted the instance belongs to Provisioner.
@@ -40,7 +40,7 @@ type Driver[C any] interface {
 	// It MUST fail with InsufficientCapacityError or QuotaExceededError only when there is no instance of the
 	// Identity, and none can come of this call or an earlier one any more: the caller may then request the
 	// same Identity with another Config. What the refused call left beside the instance MUST NOT stand in the way of that, and
-	// MUST go with the instance. A token under which the cloud remembers a whole request MUST therefore
+	// MUST go with the instance. A client token under which the cloud stores a whole request MUST therefore
 	// depend on the Config too.
 	Create(ctx context.Context, req Request[C]) (Instance, error)
 
@@ -82,7 +82,7 @@ type Provisioner interface {
 	// its end. It MUST find the instance as Get does, MUST fail with NotFoundError when there is none, and MUST refuse
 	// with NotOwnedError to touch what carries other tags.
 	//
-	// What is left to do MUST be derived from the cloud, so that another process goes on where one died. Provision
+	// What is left to do MUST be derived from the cloud, so that another process continues where one was killed. Provision
 	// MUST be idempotent, also when an answer was lost or callers race. It MUST NOT make a second instance, MUST NOT
 	// change an instance that is finished, MUST NOT start one that was stopped, and MUST NOT take a step of one that
 	// is being deleted. A step that fails for a reason that may pass MUST be repeated by a later call after a pause; the
@@ -144,21 +144,21 @@ type Restarter interface {
 
 // Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so
 // that what a failure left behind can be found without its instance. A driver whose Create makes such
-// things MUST have it.
+// resources MUST have it.
 type Remainder interface {
 	// Remains yields everything of ours but the instances, under the rules of Driver.List. Driver.Delete
 	// MUST remove each by its Identity, whether its instance exists or not.
 	Remains(ctx context.Context, owner Owner) iter.Seq2[Remain, error]
 }
 
-// Remain is one thing beside an instance.
+// Remain is one resource beside an instance.
 type Remain struct {
 	// Kind is the cloud's word for it, such as volume.
 	Kind     string
 	ID       string
 	Identity Identity
 	Created  time.Time
-	// Copy is true for what others made from a thing of the machine, and that has its tags. It is reported and never
+	// Copy is true for what others made from a resource of the machine, and that has its tags. It is reported and never
 	// deleted.
 	Copy bool
 }

@@ -100,7 +100,7 @@ func (e *BusyError) Error() string { return "the account holds its share of the 
 func IsBusy(err error) bool { return is[*BusyError](err) }
 
 // AccountMismatchError means that the credentials lead to another account than the one that a machine is pinned to,
-// so that nothing read there says anything about its instance. A driver returns it, for every call from then on, if a new
+// so that nothing read there is evidence about its instance. A driver returns it, for every call from then on, if a new
 // login leads to another account than the one before; it is then replaced by a new connection.
 type AccountMismatchError struct {
 	// Pinned is the account of the machine, Connected the one that its credentials lead to.

@@ -50,8 +50,8 @@ type Identity struct {
 }
 
 // Check returns a NotOwnedError unless an instance tagged as found is the one that id names. Name, namespace and
-// name of the cluster must be known and equal. The UID must be equal too; where id does not know it, as after a
-// restore that lost it, the UID of the Cluster must be known and equal, because that stands for the installation.
+// name of the cluster must be known and equal. The UID must be equal too; where id has none, as after a
+// restore that lost it, the UID of the Cluster must be known and equal, because that identifies the installation.
 // An empty field matches nothing.
 func (id Identity) Check(found Identity) error {
 	named := id.complete() && id.Name == found.Name && id.Owner.Owns(found.Owner)
@@ -151,8 +151,8 @@ type Instance struct {
 	// Identity is read back from the tags.
 	Identity Identity
 	State    State
-	// Addresses are those that the cloud itself gave the instance, in a stable order. A driver MUST vouch for each:
-	// certificates are approved for them.
+	// Addresses are those that the cloud itself gave the instance, in a stable order. A driver MUST NOT return
+	// addresses that only the guest reports: certificates are approved for Addresses.
 	Addresses []clusterv1.MachineAddress
 	// Reported are names and addresses that the guest reports about itself, in a stable order. They are shown and
 	// never trusted.
@@ -188,7 +188,7 @@ func Restartable(found Instance, err error) (Instance, error) {
 type Guest struct {
 	// Joined is true once the host registered its Node.
 	Joined bool
-	// Failed is true when the host gave up or died, so waiting does not help.
+	// Failed is true when the instance has failed permanently, so waiting does not help.
 	Failed bool
 	// Message is the last thing worth knowing from the console.
 	Message string

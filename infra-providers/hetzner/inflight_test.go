@@ -16,7 +16,7 @@ import (
 	"drover.io/infra-providers/hetzner/inflight"
 )
 
-// clock is one that a test moves.
+// fakeClock is a clock that the test advances.
 type fakeClock struct{ passed atomic.Int64 }
 
 func (c *fakeClock) now() time.Time          { return time.Unix(c.passed.Load(), 0) }

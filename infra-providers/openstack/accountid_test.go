@@ -19,7 +19,7 @@ import (
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
-// TestTheAccountIsTheProject: it is known from the login, and costs no call of its own.
+// TestAccountIDIsTheProject: it is known from the login, and costs no call of its own.
 func TestAccountIDIsTheProject(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)

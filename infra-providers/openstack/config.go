@@ -5,8 +5,9 @@
 // and volumes of Cinder.
 //
 // The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go; server.go has the
-// steps of a creation. Package access logs in, package lookup resolves names, package attachments manages what a server
-// needs and ensures that it is created once, and package shortage caches where the cloud has no capacity.
+// steps of a creation, delete.go those of a deletion, and observe.go reads servers. Package access logs in, package
+// lookup resolves names, package attachments manages what a server needs and ensures that it is created once, and package
+// shortage caches where the cloud has no capacity.
 package openstack
 
 import (

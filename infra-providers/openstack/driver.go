@@ -4,19 +4,15 @@
 package openstack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/pagination"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -113,7 +109,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return d.deleteDuplicates(ctx, services, found, id)
 	}
 	flavor, zone := toOffering(req.Config)
-	if err := d.shortages.Check(shortage.Place{Namespace: id.Owner.Namespace, Flavor: flavor, Zone: zone}); err != nil {
+	if err := d.shortages.Check(shortage.Offering{Namespace: id.Owner.Namespace, Flavor: flavor, Zone: zone}); err != nil {
 		return driver.Instance{}, err
 	}
 	claim := attachments.Claim{Ports: attachments.Ports{Client: services.Network}, Holder: d.holder(id.UID), Now: d.clock.Now}
@@ -140,37 +136,6 @@ func (d *Driver) holder(uid types.UID) (name string) {
 		return name, true
 	})
 	return name
-}
-
-// deleteDuplicates returns the oldest server of an identity and deletes the others. There are others only when a request
-// took longer than a claim is valid; every earlier caller found the oldest.
-func (d *Driver) deleteDuplicates(ctx context.Context, services *access.Services, found []servers.Server, id driver.Identity) (driver.Instance, error) {
-	oldest, err := id.Checked(toInstance(found[0]))
-	if err != nil {
-		return driver.Instance{}, err
-	}
-	for _, other := range found[1:] {
-		if _, err := id.Checked(toInstance(other)); err != nil {
-			return driver.Instance{}, err
-		}
-		if err := d.deleteServer(ctx, services, other); err != nil {
-			return driver.Instance{}, err
-		}
-	}
-	return oldest, nil
-}
-
-// deleteServer deletes a server unless its deletion is in progress.
-func (d *Driver) deleteServer(ctx context.Context, services *access.Services, server servers.Server) error {
-	if at := toState(server); at == driver.Stopping || at == driver.Terminated {
-		return nil
-	}
-	d.shortages.DeleteFault(server.ID)
-	err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
-	if err != nil && !access.Missing(err) {
-		return toError(fmt.Errorf("deleting server: %w", err), "", "")
-	}
-	return nil
 }
 
 // Get implements driver.Driver.
@@ -226,83 +191,6 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	return toError(d.deleteAttachments(ctx, services, id, found), "", "")
 }
 
-// findAll returns every server of an identity: those of its UID and the one of its provider ID, which has another UID if
-// it belongs to another machine.
-func (d *Driver) findAll(ctx context.Context, services *access.Services, id driver.Identity) (found []servers.Server, err error) {
-	if id.UID != "" {
-		if found, err = d.find(ctx, services, id); err != nil {
-			return nil, err
-		}
-	}
-	serverID := parseProviderID(id.ProviderID)
-	if id.ProviderID == "" || slices.ContainsFunc(found, func(server servers.Server) bool { return server.ID == serverID }) {
-		return found, nil
-	}
-	server, err := d.readServer(ctx, services, serverID)
-	if driver.IsNotFound(err) {
-		return found, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return append([]servers.Server{server}, found...), nil
-}
-
-// deleteAttachments deletes the attachments of the servers of an identity, whose deletion was requested.
-func (d *Driver) deleteAttachments(ctx context.Context, services *access.Services, id driver.Identity, deleted []servers.Server) error {
-	owner, grouped, last := id.Owner, len(deleted) == 0, ""
-	if len(deleted) > 0 {
-		known, _ := attachments.Identity(deleted[0].Metadata)
-		// The group has the name of the Cluster at the creation, which may have another UID since a move.
-		id.UID, owner.UID, last = known.UID, types.UID(deleted[0].Metadata[groupKey]), deleted[0].ID
-		grouped = owner.UID != ""
-	}
-	if !id.Tagged() {
-		return nil // the owner of attachments without an identity is unknown
-	}
-	if len(deleted) == 0 {
-		if err := d.checkPortsUnused(ctx, services, id); err != nil {
-			return err
-		}
-	}
-	if grouped {
-		if err := (attachments.Groups{Client: services.Compute}).Delete(ctx, owner, last); err != nil {
-			return err
-		}
-	}
-	for _, kind := range attachments.Kinds(services) {
-		if err := kind.Delete(ctx, id, len(deleted) > 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkPortsUnused fails with NotOwnedError while a server without the tags of an identity has one of its ports, such as
-// the machine's own server after it lost its tags.
-func (d *Driver) checkPortsUnused(ctx context.Context, services *access.Services, id driver.Identity) error {
-	found, err := attachments.Ports{Client: services.Network}.Find(ctx, id.UID)
-	if err != nil {
-		return fmt.Errorf("listing ports: %w", err)
-	}
-	for _, port := range found {
-		if port.DeviceID == "" {
-			continue
-		}
-		server, err := d.readServer(ctx, services, port.DeviceID)
-		if driver.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := withoutProviderID(id).Checked(toInstance(server)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // List implements driver.Driver.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
@@ -324,81 +212,6 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			yield(driver.Instance{}, err)
 		}
 	}
-}
-
-// find returns the servers of a UID, the oldest first. Nova lists a server by its tag as soon as it has accepted it.
-func (d *Driver) find(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
-	var found, own []servers.Server
-	var tooMany error
-	err := d.listByTag(ctx, services, attachments.Name(id.UID), func(server servers.Server) bool {
-		if at, _ := attachments.Identity(server.Metadata); at.UID == id.UID {
-			found = append(found, server)
-			if id.Check(at) == nil {
-				own = append(own, server)
-			}
-		}
-		if len(found) > access.MostListed {
-			tooMany = fmt.Errorf("listing servers: %w", &access.TooManyError{})
-		}
-		return tooMany == nil
-	})
-	if err != nil || tooMany != nil {
-		return nil, errors.Join(err, tooMany)
-	}
-	if len(own) > 0 {
-		found = own // other machines may have the same UID, because the author of a machine may choose it
-	}
-	slices.SortFunc(found, func(a, b servers.Server) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
-	})
-	return found, nil
-}
-
-// pageSize is the maximum number of servers in a page of a list: answers of services that a Secret names are bounded.
-const pageSize = 500
-
-// listByTag calls visit for every server with a tag until it returns false.
-func (d *Driver) listByTag(ctx context.Context, services *access.Services, tag string, visit func(servers.Server) bool) error {
-	pager := servers.List(services.Compute, servers.ListOpts{Tags: tag, Limit: pageSize})
-	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		all, err := servers.ExtractServers(page)
-		if err != nil {
-			return false, err
-		}
-		for _, server := range all {
-			d.shortages.AddFault(ctx, services.Compute, &server)
-			d.observe(server)
-			if !visit(server) {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	if err != nil {
-		return toError(fmt.Errorf("listing servers: %w", err), "", "")
-	}
-	return nil
-}
-
-// readServer reads one server. An empty ID belongs to none.
-func (d *Driver) readServer(ctx context.Context, services *access.Services, id string) (servers.Server, error) {
-	if id == "" {
-		return servers.Server{}, &driver.NotFoundError{What: "server without an ID"}
-	}
-	server, err := servers.Get(ctx, services.Compute, id).Extract()
-	if access.Missing(err) {
-		return servers.Server{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id)}
-	}
-	if err != nil {
-		return servers.Server{}, toError(fmt.Errorf("reading server: %w", err), "", "")
-	}
-	d.observe(*server)
-	return *server, nil
-}
-
-func (d *Driver) observe(server servers.Server) {
-	id, _ := attachments.Identity(server.Metadata)
-	d.shortages.Observe(server, shortage.Place{Namespace: id.Owner.Namespace, Flavor: server.Metadata[flavorKey], Zone: server.Metadata[zoneKey]})
 }
 
 func (d *Driver) services(ctx context.Context) (*access.Services, error) {

@@ -40,7 +40,7 @@ func (a *answer) Error() string {
 	return fmt.Sprintf("%d %s: %s", a.status, http.StatusText(a.status), a.message)
 }
 
-// isRefusal reports whether the service itself, and no proxy, refuses what a request says.
+// isRefusal reports whether the service itself, and no proxy, refuses a request for its content.
 func (a *answer) isRefusal() bool {
 	return a.own && (a.status == http.StatusBadRequest || a.status == http.StatusNotFound)
 }

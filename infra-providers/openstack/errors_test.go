@@ -124,7 +124,7 @@ func TestCreationThatIsTooLargeIsInvalid(t *testing.T) {
 	}
 }
 
-// TestTextsAreStable: what differs between two calls must not reach a condition.
+// TestStableError: what differs between two calls must not reach a condition.
 func TestStableError(t *testing.T) {
 	t.Parallel()
 	dial := func(port int) error {

@@ -27,8 +27,8 @@ import (
 	"drover.io/infra-providers/openstack/lookup"
 )
 
-// realPatience bounds the wait for one server of real services, however loaded they are.
-const realPatience = 5 * time.Minute
+// realTimeout bounds the wait for one server of real services, however loaded they are.
+const realTimeout = 5 * time.Minute
 
 // newRealRequest returns the request of a machine that is unique to this run. The test deletes what it creates.
 func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
@@ -40,7 +40,7 @@ func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spe
 			g.Expect(d.Delete(context.Background(), req.Identity)).To(gomega.Succeed())
 			_, err := d.Get(context.Background(), req.Identity)
 			g.Expect(driver.IsNotFound(err)).To(gomega.BeTrue(), "%v", err)
-		}, realPatience, time.Second).Should(gomega.Succeed())
+		}, realTimeout, time.Second).Should(gomega.Succeed())
 		if left := leftovers(t, string(req.Identity.UID)); len(left) > 0 {
 			t.Errorf("left: %q", left)
 		}
@@ -48,7 +48,7 @@ func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spe
 	return req
 }
 
-// created creates until the services take it, as the reconciler does, and waits until it leaves Pending.
+// mustReachState creates until the services accept it, as the reconciler does, and waits until it leaves Pending.
 func mustReachState(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.Request[openstack.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var created driver.Instance
@@ -60,7 +60,7 @@ func mustReachState(t *testing.T, d driver.Driver[openstack.InstanceConfig], req
 		}
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(created.State).NotTo(gomega.Equal(driver.Pending))
-	}, realPatience, time.Second).Should(gomega.Succeed())
+	}, realTimeout, time.Second).Should(gomega.Succeed())
 	return created
 }
 
@@ -186,7 +186,7 @@ func (p project) members(name string) []string {
 	return nil
 }
 
-// configDrive is what the SDK does not know.
+// configDrive is a field that the SDK does not have.
 func configDrive(p project, serverID string) string {
 	p.t.Helper()
 	var shown struct {
@@ -259,5 +259,5 @@ func awaitFault(t *testing.T, d driver.Driver[openstack.InstanceConfig], id driv
 		g.Expect(failed.State).To(gomega.Equal(driver.Stopped))
 		g.Expect(failed.Guest).NotTo(gomega.BeNil())
 		g.Expect(failed.Guest.Message).NotTo(gomega.BeEmpty())
-	}, realPatience, time.Second).Should(gomega.Succeed())
+	}, realTimeout, time.Second).Should(gomega.Succeed())
 }

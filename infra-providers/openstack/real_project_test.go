@@ -148,7 +148,7 @@ func (p project) stop(part string) {
 		if err := servers.Stop(p.t.Context(), p.Compute, server.ID).ExtractErr(); err != nil {
 			p.t.Fatal(err)
 		}
-		gomega.NewWithT(p.t).Eventually(func() string { return p.server(server.ID).Status }, realPatience, time.Second).Should(gomega.Equal("SHUTOFF"))
+		gomega.NewWithT(p.t).Eventually(func() string { return p.server(server.ID).Status }, realTimeout, time.Second).Should(gomega.Equal("SHUTOFF"))
 	}
 }
 

@@ -83,7 +83,7 @@ func TestRealConformance(t *testing.T) {
 	})
 }
 
-// sweep deletes what a failed test left.
+// deleteAll deletes what a failed test left.
 func deleteAll(t *testing.T, d driver.Driver[openstack.InstanceConfig]) {
 	t.Helper()
 	for instance, err := range d.List(context.Background(), driver.Owner{}) {
@@ -97,7 +97,7 @@ func deleteAll(t *testing.T, d driver.Driver[openstack.InstanceConfig]) {
 	}
 }
 
-// invalid are configurations that only the cloud can refuse.
+// invalidConfigs returns configurations that only the cloud can refuse.
 func invalidConfigs(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.InstanceConfig {
 	t.Helper()
 	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
@@ -111,13 +111,13 @@ func invalidConfigs(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]
 		"unknown floating pool":  func(s *infrav1.OpenStackMachineSpec) { s.FloatingIP.Network = "nonsense" },
 		"unknown zone":           func(s *infrav1.OpenStackMachineSpec) { s.AvailabilityZone = "nonsense" },
 		"unknown key pair":       func(s *infrav1.OpenStackMachineSpec) { s.KeyPair = "nonsense" },
-		"an address otherZone": func(s *infrav1.OpenStackMachineSpec) {
+		"invalid address": func(s *infrav1.OpenStackMachineSpec) {
 			s.Ports[0].AllowedAddressPairs = []infrav1.OpenStackAddressPair{{Address: "nonsense"}}
 		},
 	})
 }
 
-// imageless are configurations without an image to boot from.
+// withoutImage returns configurations without an image to boot from.
 func withoutImage(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.InstanceConfig {
 	t.Helper()
 	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
@@ -193,7 +193,7 @@ func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.Insta
 	for began := time.Now(); ; {
 		created, err := s.Driver.Create(ctx, req)
 		passes := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attachments.ErrBusy)
-		if !passes || ctx.Err() != nil || time.Since(began) > 2*realPatience {
+		if !passes || ctx.Err() != nil || time.Since(began) > 2*realTimeout {
 			return s.instance(created, err)
 		}
 		select {

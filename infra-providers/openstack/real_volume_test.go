@@ -69,7 +69,7 @@ func (p project) attach(created driver.Instance) func() bool {
 				return wanted, nil // there is nothing to wait for any more
 			}
 			return seen.Status, err
-		}, realPatience, time.Second).Should(gomega.Equal(wanted))
+		}, realTimeout, time.Second).Should(gomega.Equal(wanted))
 	}
 	is("available")
 	must[*volumeattach.VolumeAttachment](p.t)(volumeattach.Create(ctx, p.Compute, created.ID, volumeattach.CreateOpts{VolumeID: volume.ID}).Extract())
@@ -189,7 +189,7 @@ func TestRealVolumesWithoutAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		return requested
-	}, realPatience, time.Second).Should(gomega.BeTrue())
+	}, realTimeout, time.Second).Should(gomega.BeTrue())
 	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, d, req.Identity)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -204,7 +204,7 @@ func TestRealVolumesAreCreatedOnce(t *testing.T) {
 	for range callers {
 		d := connect(t, nil, driver.Account{}, nil)
 		go func() {
-			for late := time.Now().Add(realPatience); ; {
+			for late := time.Now().Add(realTimeout); ; {
 				_, err := d.Create(t.Context(), req)
 				if err == nil || driver.IsInvalidConfiguration(err) || time.Now().After(late) {
 					ends <- err
@@ -245,7 +245,7 @@ func TestRealInvalidVolumes(t *testing.T) {
 			gomega.NewWithT(t).Eventually(func() bool {
 				_, refusal = d.Create(t.Context(), req)
 				return refusal != nil && !errors.Is(refusal, attachments.ErrBusy)
-			}, realPatience, time.Second).Should(gomega.BeTrue())
+			}, realTimeout, time.Second).Should(gomega.BeTrue())
 			if !test.is(refusal) {
 				t.Errorf("got %v", refusal)
 			}

@@ -124,7 +124,7 @@ func (s *harness) machine(name, zone string, spec infrav1.OpenStackMachineSpec) 
 }
 
 // await waits until a machine is Ready for a reason, and returns the message.
-func (s *harness) await(machine *infrav1.OpenStackMachine, reason string, patience time.Duration) string {
+func (s *harness) await(machine *infrav1.OpenStackMachine, reason string, timeout time.Duration) string {
 	s.t.Helper()
 	message := ""
 	s.Eventually(func(g gomega.Gomega) {
@@ -133,17 +133,17 @@ func (s *harness) await(machine *infrav1.OpenStackMachine, reason string, patien
 		g.Expect(ready).NotTo(gomega.BeNil())
 		g.Expect(ready.Reason).To(gomega.Equal(reason), ready.Message)
 		message = ready.Message
-	}, patience).Should(gomega.Succeed())
+	}, timeout).Should(gomega.Succeed())
 	return message
 }
 
 // remove deletes a machine and waits until it does not exist.
-func (s *harness) remove(machine *infrav1.OpenStackMachine, patience time.Duration) {
+func (s *harness) remove(machine *infrav1.OpenStackMachine, timeout time.Duration) {
 	s.t.Helper()
 	s.Expect(s.cluster.Client.Delete(s.t.Context(), machine)).To(gomega.Succeed())
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(machine), machine))
-	}, patience).Should(gomega.BeTrue())
+	}, timeout).Should(gomega.BeTrue())
 }
 
 // TestReconcileMachine creates and deletes a machine through the generic reconciler, with the provider's role.
@@ -213,7 +213,7 @@ func TestReconcileWithChangedCredentials(t *testing.T) {
 func TestRealReconcileMachines(t *testing.T) {
 	real(t)
 	s := newHarness(t, nil, nil)
-	const patience = 2 * realPatience
+	const timeout = 2 * realTimeout
 	began := time.Now()
 	spec := realSpec()
 	spec.ServerGroup.Policy = "soft-anti-affinity"
@@ -226,7 +226,7 @@ func TestRealReconcileMachines(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, machine := range machines {
-		s.await(machine, machinestatus.InstanceRunningReason, patience)
+		s.await(machine, machinestatus.InstanceRunningReason, timeout)
 		s.Expect(regexp.MustCompile(`^openstack:///[0-9a-f-]{36}$`).MatchString(machine.Spec.ProviderID)).To(gomega.BeTrue(), machine.Spec.ProviderID)
 		s.Expect(machine.Status.Addresses).To(gomega.ContainElement(gomega.HaveField("Type", clusterv1.MachineInternalIP)))
 		if spec.FloatingIP.Network != "" {
@@ -236,16 +236,16 @@ func TestRealReconcileMachines(t *testing.T) {
 	}
 	s.Expect(ids).To(gomega.HaveLen(5))
 	t.Logf("5 machines ran after %s", time.Since(began).Round(time.Second))
-	s.remove(machines[0], patience)
+	s.remove(machines[0], timeout)
 	machines[0] = s.machine(s.home.Namespace+"-5", "", spec)
-	s.await(machines[0], machinestatus.InstanceRunningReason, patience)
+	s.await(machines[0], machinestatus.InstanceRunningReason, timeout)
 	t.Logf("one was replaced after %s", time.Since(began).Round(time.Second))
 	suffix := string(s.home.UID)
 	s.Expect(slices.DeleteFunc(leftovers(t, suffix), func(thing string) bool {
 		return !strings.HasPrefix(thing, "server ") || strings.HasPrefix(thing, "server group ")
 	})).To(gomega.HaveLen(5), "one server of the Cluster per machine")
 	for _, machine := range machines {
-		s.remove(machine, patience)
+		s.remove(machine, timeout)
 		s.Expect(leftovers(t, string(machine.UID))).To(gomega.BeEmpty())
 	}
 	s.Expect(leftovers(t, suffix)).To(gomega.BeEmpty())

@@ -109,21 +109,21 @@ func TestRealRequestsPerMachine(t *testing.T) {
 		machines = append(machines, s.machine(strings.Repeat("x", n+1), "", realSpec()))
 	}
 	for _, machine := range machines {
-		s.await(machine, machinestatus.InstanceRunningReason, 2*realPatience)
+		s.await(machine, machinestatus.InstanceRunningReason, 2*realTimeout)
 	}
 	created := counted.taken()
 	t.Logf("%d machines were created with %d calls each: %v", many, sum(created)/many, created)
 
 	// Each machine is looked at every minute, and so is the inventory: three lists are three rounds.
 	began := time.Now()
-	s.Eventually(func() int { return counted.seen(inventory) }, 2*realPatience, time.Second).Should(gomega.BeNumerically(">=", 3))
+	s.Eventually(func() int { return counted.seen(inventory) }, 2*realTimeout, time.Second).Should(gomega.BeNumerically(">=", 3))
 	idle := counted.taken()
 	t.Logf("%d machines that ran took %v in %s", many, idle, time.Since(began).Round(time.Second))
 	if diff := cmp.Diff(map[string]int{inventory: idle[inventory]}, idle); diff != "" {
 		t.Errorf("while nothing happened (-want +got):\n%s", diff)
 	}
 	for _, machine := range machines {
-		s.remove(machine, 2*realPatience)
+		s.remove(machine, 2*realTimeout)
 	}
 	gone := counted.taken()
 	t.Logf("%d machines were removed with %d calls each: %v", many, sum(gone)/many, gone)

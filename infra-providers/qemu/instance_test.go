@@ -84,7 +84,7 @@ func TestMACAddressIsStable(t *testing.T) {
 	}
 }
 
-// TestAnnouncedAddressIsReported: on a bridge the host learns addresses by ARP, in which a guest may announce any.
+// TestAnnouncedAddressIsReported: on a bridge the host reads addresses from ARP, in which a guest may announce any.
 func TestAnnouncedAddressIsReported(t *testing.T) {
 	t.Parallel()
 	name := clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: "worker"}

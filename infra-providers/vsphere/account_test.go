@@ -9,7 +9,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestAccountID: what a machine remembers must not change with an address or a user.
+// TestAccountID: what is stored on a machine must not change with an address or a user.
 func TestAccountID(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)

@@ -16,7 +16,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestAntiAffinityRule follows a rule from its birth with the second machine to its end with the last but
+// TestAntiAffinityRule follows a rule from its creation with the second machine to its deletion with the last but
 // one.
 func TestAntiAffinityRule(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestVMGroup(t *testing.T) {
 	}
 }
 
-// TestFailureDomains: a zone is a compute cluster, or what the machine says it is.
+// TestFailureDomains: a zone is a compute cluster, or the failure domain of the machine.
 func TestFailureDomains(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)

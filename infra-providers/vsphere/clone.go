@@ -48,7 +48,7 @@ func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req drive
 	}
 	if place.Pod != nil {
 		if spec.Location.Datastore, err = vcenter.Recommend(ctx, client, place, req.Identity.Name, spec); err != nil {
-			return driver.Instance{}, fmt.Errorf("asking Storage DRS for a datastore: %w", err)
+			return driver.Instance{}, fmt.Errorf("requesting a datastore from Storage DRS: %w", err)
 		}
 	}
 	task, err := place.Template.Clone(ctx, place.Folder, req.Identity.Name, spec)

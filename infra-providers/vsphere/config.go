@@ -4,7 +4,7 @@
 // Package vsphere is the driver of VMware vSphere: virtual machines cloned from templates by a vCenter.
 //
 // Five files are the same in every cloud: config.go, driver.go, abilities.go, instance.go, errors.go. observe.go reads
-// how a virtual machine and its tasks stand, and clone.go starts clones. Package vcenter keeps the sessions and reads,
+// the state of a virtual machine and its tasks, and clone.go starts clones. Package vcenter keeps the sessions and reads,
 // package clone writes the specification of a clone, package guestinfo the data for its guest, package setup takes the
 // steps from a clone to a virtual machine that runs and those that remove it, and package tasks records the tasks under
 // way.
@@ -78,7 +78,7 @@ func NewInstanceConfig(machine *infrav1.VSphereMachine, zone string) (InstanceCo
 	return config, nil
 }
 
-// place returns where a machine goes: the failure domain's own wishes win over the machine's.
+// place returns where a machine goes: the fields of the failure domain have precedence over the machine's.
 func place(spec infrav1.VSphereMachineSpec, zone string) (infrav1.VSpherePlacement, error) {
 	placement := spec.VSpherePlacement
 	if zone == "" {

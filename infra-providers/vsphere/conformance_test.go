@@ -59,7 +59,7 @@ func (w *env) conformance() drivertest.Environment[vsphere.InstanceConfig] {
 			drivertest.QuotaExceeded:        func() { w.wire.add(&rule{methods: changing, answer: fault("NotEnoughLicenses")}) },
 			drivertest.InsufficientCapacity: func() { w.wire.add(&rule{methods: changing, answer: fault("InsufficientMemoryResourcesFault")}) },
 		},
-		// The clone is there, off and without its rule, and nobody knows.
+		// The clone exists, powered off and without its rule, and its creation was not answered.
 		Interrupt:   func() { w.wire.add(&rule{methods: []string{"CloneVM_Task"}, lost: true}) },
 		Attach:      w.attach,
 		Untag:       w.untag,

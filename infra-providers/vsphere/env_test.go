@@ -94,7 +94,7 @@ func (w *env) account() vcenter.Account {
 	}
 }
 
-// connect returns a driver that remembers nothing, with small pages.
+// connect returns a driver without state in memory, with small pages.
 func (w *env) connect() *vsphere.Driver { return w.connectTo(w.pool) }
 
 func (w *env) connectTo(pool *vcenter.Pool) *vsphere.Driver {
@@ -109,7 +109,7 @@ func (w *env) now() time.Time {
 	return now.Add(time.Duration(w.ahead.Load()))
 }
 
-// stopClock lets no time pass but what is added to ahead: a pause is not over because the host is busy.
+// stopClock stops the clock but for what is added to ahead: a pause does not end because the host is busy.
 func (w *env) stopClock() { w.stopped.Store(ptr.To(time.Now())) }
 
 // restart connects as another process would, with a session of its own.
@@ -308,15 +308,15 @@ func identity(n string) driver.Identity {
 	}
 }
 
-// patience bounds every wait: how quick a simulated vCenter is depends on what else the host does.
-const patience = 4 * time.Minute
+// waitTimeout bounds every wait: how quick a simulated vCenter is depends on what else the host does.
+const waitTimeout = 4 * time.Minute
 
 // until repeats a function until it reports success.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s: no %s", patience, what)
+			t.Fatalf("after %s: no %s", waitTimeout, what)
 		}
 	}
 }

@@ -70,11 +70,11 @@ func TestToErrorOfOwnErrors(t *testing.T) {
 		err error
 		is  func(error) bool
 	}{
-		"a name that stands for nothing":   {&vcenter.ReferenceError{Field: "spec.folder", Err: cause}, driver.IsInvalidConfiguration},
-		"a shape the template cannot take": {&clone.ShapeError{Field: "spec.diskGiB", Err: cause}, driver.IsInvalidConfiguration},
-		"a certificate nobody vouches for": {fmt.Errorf("x: %w", x509.UnknownAuthorityError{}), driver.IsUnauthorized},
-		"what has its kind":                {&driver.NotFoundError{What: "x"}, driver.IsNotFound},
-		"anything else":                    {cause, passing},
+		"a name that stands for nothing":        {&vcenter.ReferenceError{Field: "spec.folder", Err: cause}, driver.IsInvalidConfiguration},
+		"a shape the template cannot take":      {&clone.ShapeError{Field: "spec.diskGiB", Err: cause}, driver.IsInvalidConfiguration},
+		"a certificate of an unknown authority": {fmt.Errorf("x: %w", x509.UnknownAuthorityError{}), driver.IsUnauthorized},
+		"what has its kind":                     {&driver.NotFoundError{What: "x"}, driver.IsNotFound},
+		"anything else":                         {cause, passing},
 		"a busy server": {fmt.Errorf("x: %w", &vcenter.BusyError{Status: 429, After: 7 * time.Second}), func(err error) bool {
 			return driver.IsRateLimited(err) && driver.RetryAfter(err) == 7*time.Second
 		}},

@@ -20,13 +20,13 @@ import (
 // go wrong and tasks take their time. Who is killed leaves its session behind, as a process does.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
+	faulttest.Run(t, func(t *testing.T, rand *faulttest.Rand) faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
 		w := newEnv(t)
 		described := vsphere.Cloud(w.pool)
 		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[vsphere.InstanceConfig], error) {
 			return w.connectTo(&vcenter.Pool{Transport: w.wire.wrap}), nil
 		}
-		w.wire.befalls = func(method string) *rule { return befalls(dice, method) }
+		w.wire.inject = func(method string) *rule { return drawFault(rand, method) }
 		return faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig]{
 			Cloud: described,
 			Machine: func() *infrav1.VSphereMachine {
@@ -41,16 +41,16 @@ func TestFaultInjection(t *testing.T) {
 	})
 }
 
-// befalls throws the dice for one call.
-func befalls(dice *faulttest.Rand, method string) *rule {
-	switch dice.Fault(isChange(method)) {
+// drawFault draws the fault of one call.
+func drawFault(rand *faulttest.Rand, method string) *rule {
+	switch rand.Fault(isChange(method)) {
 	case faulttest.Lost:
-		return &rule{lost: true, slow: dice.UpTo(2) == 0}
+		return &rule{lost: true, slow: rand.UpTo(2) == 0}
 	case faulttest.Broken:
 		return &rule{answer: fault("SystemError")}
 	case faulttest.Throttled:
 		return &rule{answer: &answer{status: http.StatusTooManyRequests}}
 	default:
-		return &rule{slow: dice.UpTo(5) == 0}
+		return &rule{slow: rand.UpTo(5) == 0}
 	}
 }

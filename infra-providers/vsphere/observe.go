@@ -47,7 +47,7 @@ func (d *Driver) observe(ctx context.Context, client *vim25.Client, id driver.Id
 	return state{}, &driver.NotFoundError{What: "virtual machine " + instanceID(id)}
 }
 
-// observeVM reads how the virtual machine of an identity and the last step of its set-up or removal stand.
+// observeVM reads the state of the virtual machine of an identity and of the last step of its set-up or removal.
 func (d *Driver) observeVM(ctx context.Context, client *vim25.Client, vm vcenter.VM, id driver.Identity) (state, error) {
 	full, found, err := parse(vm)
 	if err != nil {
@@ -67,7 +67,7 @@ func (d *Driver) observeVM(ctx context.Context, client *vim25.Client, vm vcenter
 	return state{vm: &full, instance: toInstance(full, found, deleting, progress)}, nil
 }
 
-// observeClone reads how the clone of an identity stands that this process requested; ok is false when there is none.
+// observeClone reads the state of the clone of an identity that this process requested; ok is false when there is none.
 // It returns the cause when the clone failed and it is too early to start it again.
 func (d *Driver) observeClone(ctx context.Context, client *vim25.Client, id driver.Identity) (s state, ok bool, err error) {
 	uuid := instanceID(id)
@@ -126,7 +126,7 @@ func (d *Driver) failedClone(uuid string) (s state, ok bool, err error) {
 	return state{instance: found, retry: &clone.What}, true, nil
 }
 
-// observeTasks reads how all tasks stand that this process started, and returns the clones that are under way.
+// observeTasks reads the state of all tasks that this process started, and returns the clones that are under way.
 func (d *Driver) observeTasks(ctx context.Context) (map[string]cloneRequest, error) {
 	client, err := d.session.Client(ctx)
 	if err != nil {

@@ -456,7 +456,7 @@ func TestStoppedMachineIsNotStarted(t *testing.T) {
 	}
 }
 
-// TestWrongUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
+// TestWrongUUIDIsCorrected: the virtual machine must have the UUID of its provider ID before it boots.
 func TestWrongUUIDIsCorrected(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)

@@ -70,7 +70,7 @@ func TestConnectionIsReused(t *testing.T) {
 	}
 }
 
-// TestEndedSessionIsRenewed: by the first call that notices, once for all.
+// TestEndedSessionIsRenewed: by the first call that fails for it, once for all.
 func TestEndedSessionIsRenewed(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)
@@ -103,17 +103,17 @@ func TestFirstCallLogsIn(t *testing.T) {
 		change func(*vcenter.Account)
 		is     func(error) bool
 	}{
-		"takes a thumbprint":          {func(*vcenter.Account) {}, driver.IsNotFound},
-		"takes a certificate":         {func(a *vcenter.Account) { a.Thumbprint, a.CA = "", string(authority) }, driver.IsNotFound},
-		"takes anything if told so":   {func(a *vcenter.Account) { a.Thumbprint, a.Insecure = "", true }, driver.IsNotFound},
-		"trusts nobody by default":    {func(a *vcenter.Account) { a.Thumbprint = "" }, driver.IsUnauthorized},
-		"refuses another thumbprint":  {func(a *vcenter.Account) { a.Thumbprint = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33" }, failed},
-		"refuses a wrong password":    {func(a *vcenter.Account) { a.Password = "wrong" }, driver.IsUnauthorized},
-		"refuses a wrong datacenter":  {func(a *vcenter.Account) { a.Datacenter = "nope" }, driver.IsInvalidConfiguration},
-		"refuses a broken authority":  {func(a *vcenter.Account) { a.CA = "nonsense" }, failed},
-		"says that nobody listens":    {func(a *vcenter.Account) { a.Server = "127.0.0.1:1" }, failed},
-		"takes the named datacenter":  {func(a *vcenter.Account) { a.Datacenter = "DC0" }, driver.IsNotFound},
-		"refuses nonsense for server": {func(a *vcenter.Account) { a.Server = "http://" }, failed},
+		"takes a thumbprint":             {func(*vcenter.Account) {}, driver.IsNotFound},
+		"takes a certificate":            {func(a *vcenter.Account) { a.Thumbprint, a.CA = "", string(authority) }, driver.IsNotFound},
+		"takes anything if told so":      {func(a *vcenter.Account) { a.Thumbprint, a.Insecure = "", true }, driver.IsNotFound},
+		"refuses an unknown certificate": {func(a *vcenter.Account) { a.Thumbprint = "" }, driver.IsUnauthorized},
+		"refuses another thumbprint":     {func(a *vcenter.Account) { a.Thumbprint = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33" }, failed},
+		"refuses a wrong password":       {func(a *vcenter.Account) { a.Password = "wrong" }, driver.IsUnauthorized},
+		"refuses a wrong datacenter":     {func(a *vcenter.Account) { a.Datacenter = "nope" }, driver.IsInvalidConfiguration},
+		"refuses a broken authority":     {func(a *vcenter.Account) { a.CA = "nonsense" }, failed},
+		"fails without a listener":       {func(a *vcenter.Account) { a.Server = "127.0.0.1:1" }, failed},
+		"takes the named datacenter":     {func(a *vcenter.Account) { a.Datacenter = "DC0" }, driver.IsNotFound},
+		"refuses nonsense for server":    {func(a *vcenter.Account) { a.Server = "http://" }, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

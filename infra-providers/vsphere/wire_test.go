@@ -27,13 +27,13 @@ var (
 )
 
 // wire is the HTTP between the SDK and vcsim. It can lose the answer to a call that took effect, answer in
-// vCenter's place, and lets each task end before its answer arrives, as a very quick vCenter would; or, as
-// a slow one, hold clones back.
+// vCenter's place, and waits for the end of each task before it forwards the answer, as from a fast vCenter; or, as
+// with a slow one, delays clones.
 type wire struct {
 	model *simulator.Model
 
-	// befalls decides about a call that no rule is about; nil lets it through.
-	befalls func(method string) *rule
+	// inject returns the rule of a call that no other rule matches; nil forwards it.
+	inject func(method string) *rule
 
 	mu    sync.Mutex
 	rules []*rule
@@ -42,13 +42,13 @@ type wire struct {
 	endless []string
 }
 
-// rule says what happens to the next call of some methods.
+// rule is what happens to the next call of some methods.
 type rule struct {
 	// methods are those it is about; empty means any.
 	methods []string
-	// answer is sent in vCenter's place; nil lets the call through.
+	// answer is sent in vCenter's place; nil forwards the call.
 	answer *answer
-	// before is done before the call is let through.
+	// before is called before the call is forwarded.
 	before func()
 	// lost drops the answer after the call took effect.
 	lost bool
@@ -79,7 +79,7 @@ func (w *wire) add(r *rule) {
 func (w *wire) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rules, w.befalls = nil, nil
+	w.rules, w.inject = nil, nil
 }
 
 // count returns how often a method was called.
@@ -134,8 +134,8 @@ func (w *wire) match(name string) *rule {
 		}
 		return known
 	}
-	if w.befalls != nil {
-		return w.befalls(name)
+	if w.inject != nil {
+		return w.inject(name)
 	}
 	return &rule{}
 }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claim has the stored form of claims on workload clusters, and reads which management cluster acts on one, for
-// managers that do not claim workload clusters themselves. Package claim of machine-controller writes it, and its comment has why: a Lease in the workload
-// cluster with a holder and a sequence number, and a Lease in the management cluster with all that this one has recorded. A
-// copy of a management cluster has no record of what the original claimed after the snapshot.
+// Package claim has the stored form of claims on workload clusters, and reads which management cluster holds one, for
+// managers that do not claim workload clusters themselves. Package claim of machine-controller writes claims and explains
+// them. A claim is a Lease in the workload cluster with a holder and a sequence number; a Lease in the management cluster
+// records all claims that it has held. A copy of a management cluster has no record of claims made after the snapshot.
 package claim
 
 import (

@@ -86,7 +86,7 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"),    // Alibaba Cloud
 }
 
-// Proxy is the Proxy of a transport whose server a tenant names: through a proxy, Dial sees only the address of the proxy.
+// Proxy is the Proxy of a transport whose server a tenant names: through a proxy, Dial gets only the address of the proxy.
 // It refuses addresses that Dial refuses, however they are written, and names that this host resolves to such addresses. A
 // name that only the proxy resolves is for the proxy to restrict. A nil next is no proxy.
 func Proxy(next func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {

@@ -39,7 +39,7 @@ func TestForbiddenErrorNamesTheAddress(t *testing.T) {
 	}
 }
 
-// TestOnlyRequestsThroughAProxyAreChecked: of the others, Dial sees the address.
+// TestOnlyRequestsThroughAProxyAreChecked: of the others, Dial checks the address.
 func TestOnlyRequestsThroughAProxyAreChecked(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")

@@ -15,7 +15,7 @@ import (
 )
 
 // Main runs the tests of a package, then calls what stops their servers and whatever runs against them, and ends the
-// process. What controllers log is dropped: a test judges by what they do.
+// process. What controllers log is dropped: tests check objects.
 func Main(m *testing.M, stops ...func() error) {
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()

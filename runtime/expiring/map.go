@@ -86,7 +86,7 @@ func (m *Map[K, V]) GetOrSet(key K, value V) (current V, found bool) {
 }
 
 // Update replaces the value of a key by what change returns for it, and deletes the key if change returns false. The
-// value expires after the TTL, as after Set. No other call sees or writes the Map in between; change must not use the
+// value expires after the TTL, as after Set. No other call reads or writes the Map in between; change must not use the
 // Map itself.
 func (m *Map[K, V]) Update(key K, change func(current V, found bool) (next V, keep bool)) {
 	m.mu.Lock()

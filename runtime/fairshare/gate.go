@@ -13,8 +13,8 @@ const (
 	late = time.Second
 	// slow is how long a turn may last before only one other of its holder waits for it: each that waits occupies a worker.
 	slow = 100 * time.Millisecond
-	// patience is how long a turn is waited for.
-	patience = 200 * time.Millisecond
+	// maxWait is how long a turn is waited for.
+	maxWait = 200 * time.Millisecond
 )
 
 // Gate divides the workers of a controller among holders, such as namespaces, as Places divides places. Turns that are
@@ -22,8 +22,8 @@ const (
 // and while one is late, because what it calls hangs, none does: the others of that holder are refused at once, and occupy no
 // worker. The nil Gate refuses none.
 type Gate struct {
-	late, slow, patience time.Duration
-	places               *Places[string]
+	late, slow, maxWait time.Duration
+	places              *Places[string]
 
 	mu sync.Mutex
 	// turns have when each turn of a holder began.
@@ -37,7 +37,7 @@ type Gate struct {
 // NewGate returns a gate for so many workers; zero is no limit.
 func NewGate(workers int) *Gate {
 	return &Gate{
-		late: late, slow: slow, patience: patience, places: New[string](workers),
+		late: late, slow: slow, maxWait: maxWait, places: New[string](workers),
 		turns: map[string]map[*time.Time]struct{}{}, waiting: map[string]int{}, ended: make(chan struct{}),
 	}
 }
@@ -57,7 +57,7 @@ func (g *Gate) Enter(holder string) (leave func(), ok bool) {
 		case ended == nil:
 			return nil, false
 		case given == nil:
-			timer := time.NewTimer(g.patience)
+			timer := time.NewTimer(g.maxWait)
 			defer timer.Stop()
 			given = timer.C
 			defer g.stopWaiting(holder)

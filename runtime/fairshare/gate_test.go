@@ -9,9 +9,9 @@ import (
 )
 
 // gate has four workers.
-func gate(late, patience time.Duration) *Gate {
+func gate(late, maxWait time.Duration) *Gate {
 	g := NewGate(4)
-	g.late, g.patience = late, patience
+	g.late, g.maxWait = late, maxWait
 	return g
 }
 

@@ -51,9 +51,9 @@ func limitMemory(limit memlimit.Provider) {
 	_, _ = memlimit.Set(memlimit.WithRatio(0.9), memlimit.WithProvider(limit))
 }
 
-// shutdownPatience bounds the orderly end of a manager. The Lease is released after it, within the 10 seconds that the
+// shutdownTimeout bounds the orderly end of a manager. The Lease is released after it, within the 10 seconds that the
 // Deployments grant.
-const shutdownPatience = 8 * time.Second
+const shutdownTimeout = 8 * time.Second
 
 // New sets up the log and returns a manager of the management cluster that the flags and the environment name. The name
 // is that of its leader election Lease and its user agent. Settings have what is the program's own: its scheme, and
@@ -89,7 +89,7 @@ func (o *Options) apply(name string, settings ctrl.Options) ctrl.Options {
 	settings.LeaderElectionID = name
 	settings.LeaderElectionNamespace = o.LeaderElectionNamespace
 	settings.LeaderElectionReleaseOnCancel = true
-	settings.GracefulShutdownTimeout = new(shutdownPatience)
+	settings.GracefulShutdownTimeout = new(shutdownTimeout)
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &o.LeaseDuration, &o.RenewDeadline, &o.RetryPeriod
 	if o.Namespace != "" {
 		settings.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}

@@ -63,7 +63,7 @@ func TestManagerUsesItsFlags(t *testing.T) {
 		t.Errorf("the cache is of %v", got.Cache.DefaultNamespaces)
 	}
 	if got.Metrics.BindAddress != "0" || got.HealthProbeBindAddress != "" || got.LeaderElection || got.LeaderElectionID != "name" ||
-		got.LeaderElectionNamespace != "leases" || !got.LeaderElectionReleaseOnCancel || *got.GracefulShutdownTimeout != shutdownPatience || *got.RetryPeriod != o.RetryPeriod {
+		got.LeaderElectionNamespace != "leases" || !got.LeaderElectionReleaseOnCancel || *got.GracefulShutdownTimeout != shutdownTimeout || *got.RetryPeriod != o.RetryPeriod {
 		t.Errorf("settings are %+v", got)
 	}
 	if o.OwnNamespace() != "leases" {

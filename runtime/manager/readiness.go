@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// syncPatience bounds one readiness check. A kubelet waits a second for the answer.
-const syncPatience = 500 * time.Millisecond
+// syncTimeout bounds one readiness check. A kubelet waits a second for the answer.
+const syncTimeout = 500 * time.Millisecond
 
 // readyManager is a manager that counts the controllers whose workers have not started yet.
 type readyManager struct {
@@ -49,7 +49,7 @@ func (m *readyManager) check(request *http.Request) error {
 		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(request.Context(), syncPatience)
+	ctx, cancel := context.WithTimeout(request.Context(), syncTimeout)
 	defer cancel()
 	if !m.GetCache().WaitForCacheSync(ctx) {
 		return errors.New("the caches are not in sync")

@@ -75,7 +75,7 @@ func (e *ForeignError) Error() string {
 }
 
 // Inherit returns the labels of an object that is made for the parent: with the parent's
-// watch-filter label, whatever the labels of its template are, so that the manager of the parent sees the
+// watch-filter label, whatever the labels of its template are, so that the manager of the parent watches the
 // child. A parent without the label leaves the labels as they are.
 func Inherit(labels map[string]string, parent metav1.Object) map[string]string {
 	value, labelled := parent.GetLabels()[clusterv1.WatchLabel]

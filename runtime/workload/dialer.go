@@ -88,7 +88,7 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 		config: config, server: server, namespace: namespace, long: d.long,
 		dialer: connrotation.NewDialer(egress.Dial(net.Dialer{Timeout: d.options.DialTimeout, KeepAlive: 30 * time.Second})),
 	}
-	// The defaults include HTTP/2 with pings, which detect within 45 seconds that the other end of a silent watch is gone.
+	// The defaults include HTTP/2 with pings, which detect within 45 seconds that the other end of a watch without events is gone.
 	t.pool = utilnet.SetTransportDefaults(&http.Transport{
 		Proxy:                  egress.Proxy(proxy),
 		DialContext:            t.dial,

@@ -94,7 +94,7 @@ func (p *Provider) group(ctx context.Context, found runtime.Object) (*Group, err
 	return g, nil
 }
 
-// Target is how many machines the group wants, by the informer.
+// Target is spec.replicas of the group, as the informer has it.
 func (g *Group) Target() (int, error) {
 	replicas, found, err := unstructured.NestedInt64(g.object.Object, "spec", "replicas")
 	if err != nil || !found {
@@ -190,8 +190,8 @@ func (g *Group) resize(ctx context.Context, replicas int) error {
 	return nil
 }
 
-// RollingOut reports whether a MachineSet that is not of the newest revision still has or
-// wants machines. The autoscaler takes no machine of such a group away.
+// RollingOut reports whether a MachineSet that is not of the newest revision still has
+// machines or replicas. The autoscaler takes no machine of such a group away.
 func (g *Group) RollingOut() (bool, error) {
 	if g.object.GetKind() != "MachineDeployment" {
 		return false, nil

@@ -20,7 +20,7 @@ import (
 )
 
 // reach returns how the core reaches each cluster of a scenario. One cluster is the workload cluster
-// itself. Many share it: each sees, through a proxy in front of it, only the Nodes that are its own.
+// itself. Many share it: a proxy in front of it returns only the Nodes of one cluster.
 func reach(stack *framework.Stack, of scenario) (kubeconfig func(cluster string) ([]byte, error), closed func(), err error) {
 	direct := func(string) ([]byte, error) { return stack.Workload.Kubeconfig(coreUser, "system:masters") }
 	if of.clusters == 1 {

@@ -128,7 +128,7 @@ func (c choice) one(ctx context.Context, core core, of scenario, peers *peer.Pee
 	return measured, err
 }
 
-// write keeps what was measured, where the user wants it.
+// write stores what was measured in the files of the flags --json and --docs.
 func (c choice) write(runs []report.Run) error {
 	if c.json != "" {
 		if err := report.WriteJSON(c.json, runs); err != nil {

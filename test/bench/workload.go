@@ -34,7 +34,7 @@ var objects string
 type workload struct {
 	stack    *framework.Stack
 	scenario scenario
-	// seen reads what a watch has brought, without asking the API server.
+	// seen reads what a watch has received, without a request to the API server.
 	seen client.Reader
 	// outdated are the Machines that a rollout replaces, by name.
 	outdated map[string]bool

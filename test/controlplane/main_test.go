@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// patience bounds every wait for another process; reaching it fails the test.
-const patience = 2 * time.Minute
+// waitTimeout bounds every wait for another process; reaching it fails the test.
+const waitTimeout = 2 * time.Minute
 
 // parentVariable turns the test binary into a program that starts a cluster,
 // prints its processes and waits to be killed.
@@ -120,7 +120,7 @@ func clientFrom(t *testing.T, kubeconfig []byte) kubernetes.Interface {
 func eventually(t *testing.T, aim string, condition func(ctx context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		last = condition(ctx)
 		return last == nil, nil
 	})

@@ -67,7 +67,7 @@ func (c *ControlPlane) newComponent(name string) *component {
 // etcdData is the directory of etcd's data within that of the cluster.
 const etcdData = "etcd"
 
-// copyData copies etcd's data while etcd stands still, which is what a machine that loses its power leaves on its disk.
+// copyData copies etcd's data while etcd is suspended, which is what a machine that loses its power leaves on its disk.
 func (c *ControlPlane) copyData(to string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 	"drover.io/test/install/helm"
 )
 
-// patience bounds waiting for real API servers; no test measures time by it.
-const patience = 2 * time.Minute
+// waitTimeout bounds waiting for real API servers; no test measures time by it.
+const waitTimeout = 2 * time.Minute
 
 // version is that of the release under test, nextVersion that of the one that follows it.
 const (
@@ -101,7 +101,7 @@ func read(t *testing.T, version, file string) []*unstructured.Unstructured {
 // apply does what kubectl apply --server-side does. Kinds that were created just now are requested again until they are
 // served.
 func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	for _, object := range objects {
 		err := until(ctx, func() error {
@@ -132,7 +132,7 @@ func until(ctx context.Context, attempt func() error, passes func(error) bool) e
 // await repeats an attempt until it succeeds.
 func await(t *testing.T, what string, attempt func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	if err := until(ctx, func() error { return attempt(ctx) }, func(error) bool { return true }); err != nil {
 		t.Fatalf("%s: %v", what, err)

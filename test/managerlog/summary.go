@@ -65,7 +65,7 @@ func Summary(entries []Entry) string {
 	}
 	objects := map[string]int{}
 	for object, of := range lines {
-		// How often a controller repeats a line, and in which order it learns of two changes at once, depends on the speed.
+		// How often a controller repeats a line, and in which order it receives two events of the same time, depends on the speed.
 		slices.Sort(of)
 		of = slices.Compact(of)
 		objects[names.replace(object)+"\n"+strings.Join(of, "\n")+"\n"]++

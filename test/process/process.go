@@ -106,7 +106,7 @@ func (p *Process) Running() bool {
 // End sends SIGTERM to the child, and SIGKILL after grace, and returns once it is gone.
 func (p *Process) End(grace time.Duration) {
 	_ = p.Signal(syscall.SIGTERM) // gone already: exited is closed
-	_ = p.Signal(syscall.SIGCONT) // a frozen child would not hear the first
+	_ = p.Signal(syscall.SIGCONT) // a stopped child does not handle SIGTERM
 	select {
 	case <-p.exited:
 		return
@@ -115,7 +115,7 @@ func (p *Process) End(grace time.Duration) {
 	p.Kill()
 }
 
-// Kill ends the child without asking, and returns once it is gone.
+// Kill sends SIGKILL to the child, and returns once it is gone.
 func (p *Process) Kill() {
 	_ = p.Signal(syscall.SIGKILL)
 	<-p.exited

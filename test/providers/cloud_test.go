@@ -171,9 +171,9 @@ func (c *cloud) get(t *testing.T, path string, into any) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal(fmt.Errorf("after %s: waiting for %s", patience, what))
+			t.Fatal(fmt.Errorf("after %s: waiting for %s", waitTimeout, what))
 		}
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"drover.io/test/workflow"
 )
 
-// patience bounds every wait; it is not a measure of how long anything takes.
-const patience = 5 * time.Minute
+// waitTimeout bounds every wait; it is not a measure of how long anything takes.
+const waitTimeout = 5 * time.Minute
 
 // clouds are the clouds. The budgets are the changes that one machine costs, and the reads of one
 // at most: before it is deleted and until it is gone, with one more for each time that the cloud requires a retry.
@@ -66,7 +66,7 @@ func TestMachineDeployments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start, cancel := context.WithTimeout(t.Context(), patience)
+	start, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	stack, err := framework.Start(start, framework.Options{Without: []string{"infra-sim"}})
 	if err != nil {
@@ -104,7 +104,7 @@ const pollPeriod = 5 * time.Second
 // live is the workflow.
 func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
 	defer cancel()
 	events := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: c.name}
 	beating, rest := context.WithCancel(ctx)

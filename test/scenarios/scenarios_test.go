@@ -21,8 +21,8 @@ import (
 	"drover.io/test/scenarios/internal/runner"
 )
 
-// patience bounds each wait; it does not measure how long one takes.
-var patience = flag.Duration("patience", 3*time.Minute, "how long something may take to become true")
+// waitTimeout bounds each wait; it does not measure how long one takes.
+var waitTimeout = flag.Duration("patience", 3*time.Minute, "how long something may take to become true")
 
 // parallelScenarios is how many scenarios run at the same time: most of them wait most of the time.
 const parallelScenarios = "8"
@@ -114,13 +114,13 @@ func start(t *testing.T) *framework.Stack {
 
 // run runs the scenario of a folder.
 func run(t *testing.T, stack *framework.Stack, name string) {
-	s := &runner.Runner{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
+	s := &runner.Runner{Stack: stack, Namespace: name, Timeout: *waitTimeout, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		if t.Failed() {
-			s.Patience = min(s.Patience, 30*time.Second)
+			s.Timeout = min(s.Timeout, 30*time.Second)
 		}
 		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("the end: %v", err)

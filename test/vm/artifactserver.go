@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vm boots real machines: the guest of guest.sh, joined by our own managers to a real control plane. What
-// a machine would download from the internet it downloads from this package's Supply on loopback, by the same
+// a machine would download from the internet it downloads from this package's ArtifactServer on loopback, by the same
 // fields of a BootstrapConfig.
 package vm
 
@@ -32,7 +32,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Images that the Supply has, by their names at the registries that it mirrors.
+// Images that the ArtifactServer has, by their names at the registries that it mirrors.
 const (
 	SandboxImage = "registry.k8s.io/pause:3.10.1"
 	// profileSandboxImage is the one of a NodeProfile for the version of Kubernetes that the tests run.

@@ -27,12 +27,12 @@ func TestArtifactServer(t *testing.T) {
 	if err := os.WriteFile(file, []byte("a kubelet"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	supply, err := vm.StartArtifactServer(map[string]string{"kubelet": file})
+	artifacts, err := vm.StartArtifactServer(map[string]string{"kubelet": file})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(supply.Stop)
-	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/kubelet", supply.Port)) //nolint:noctx // loopback
+	t.Cleanup(artifacts.Stop)
+	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/kubelet", artifacts.Port)) //nolint:noctx // loopback
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +41,11 @@ func TestArtifactServer(t *testing.T) {
 	if _, err := io.Copy(sum, response.Body); err != nil {
 		t.Fatal(err)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != supply.Sums["kubelet"] {
-		t.Errorf("its checksum is %s, not %s", got, supply.Sums["kubelet"])
+	if got := hex.EncodeToString(sum.Sum(nil)); got != artifacts.Sums["kubelet"] {
+		t.Errorf("its checksum is %s, not %s", got, artifacts.Sums["kubelet"])
 	}
 	for _, path := range []string{"pause:3.10.1", "e2e/hello:1"} {
-		at, err := name.ParseReference(fmt.Sprintf("127.0.0.1:%d/%s", supply.Port, path))
+		at, err := name.ParseReference(fmt.Sprintf("127.0.0.1:%d/%s", artifacts.Port, path))
 		if err != nil {
 			t.Fatal(err)
 		}

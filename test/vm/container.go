@@ -22,7 +22,7 @@ import (
 	"drover.io/test/process"
 )
 
-// Gateway is the host as a machine sees it, and Address the machine, both as QEMU's user networking has them.
+// Gateway is the address of the host in the machine's network, and Address that of the machine, both as in QEMU's user networking.
 const (
 	Gateway = "10.0.2.2"
 	Address = "10.0.2.15"

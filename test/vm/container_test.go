@@ -23,8 +23,8 @@ import (
 	"drover.io/test/vm"
 )
 
-// containerPatience bounds the lifecycle of a container on a busy host.
-const containerPatience = 15 * time.Minute
+// containerTimeout bounds the lifecycle of a container on a busy host.
+const containerTimeout = 15 * time.Minute
 
 // provider is what the tests' own provider calls its machines, whose place the tests take.
 const provider = "sim:///container/"
@@ -39,7 +39,7 @@ func TestContainer(t *testing.T) {
 		"by its version":  {Container: true, Profile: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
+			ctx, cancel := context.WithTimeout(t.Context(), containerTimeout)
 			defer cancel()
 			l := newEnvironment(ctx, t, root, guest)
 			if chosen.Kubeadm {
@@ -79,7 +79,7 @@ func (l *environment) runsContainerd2(ctx context.Context, name string) {
 // TestAWrongChecksumFailsVisibly gives the machine a kubelet that is not the one that was pinned.
 func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	root, guest := requireContainers(t)
-	ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), containerTimeout)
 	defer cancel()
 	l := newEnvironment(ctx, t, root, guest)
 	wrong := choice{Container: true, Checksum: strings.Repeat("0", 64)}
@@ -139,7 +139,7 @@ func (l *environment) boot(ctx context.Context, chosen choice) *vm.Container {
 	_, port := l.stack.Workload.Endpoint()
 	dir, err := os.MkdirTemp("", "drover-container-")
 	l.must(err)
-	c, err := vm.NewContainer(fmt.Sprintf("drover%d", port), l.root, dir, int(port), l.supply.Port)
+	c, err := vm.NewContainer(fmt.Sprintf("drover%d", port), l.root, dir, int(port), l.artifacts.Port)
 	l.t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			l.t.Error(err)

@@ -34,7 +34,7 @@ func flatcarDisks(repository, dir string) (string, error) {
 	return file, os.WriteFile(file, []byte(config), 0o600)
 }
 
-// checkKubeletDisk wants the kubelet's folder to be as large as the disk of 1 GiB, not as the first one, which has 4.
+// checkKubeletDisk checks that the kubelet's folder is as large as the disk of 1 GiB, not as the first one, which has 4.
 func (l *environment) checkKubeletDisk(ctx context.Context, name string) {
 	l.t.Helper()
 	node := &corev1.Node{}

@@ -38,7 +38,7 @@ type environment struct {
 	began time.Time
 	// root is the repository, guest what guest.sh made, machines where the provider keeps its state.
 	root, guest, machines string
-	supply                *vm.ArtifactServer
+	artifacts             *vm.ArtifactServer
 	// process is the number of the virtual machine's process before its provider was killed.
 	process string
 	// container is the machine where it is one.
@@ -87,7 +87,7 @@ func newEnvironment(ctx context.Context, t *testing.T, root, guest string) *envi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.supply, err = vm.StartArtifactServer(map[string]string{
+	if l.artifacts, err = vm.StartArtifactServer(map[string]string{
 		"kubelet":         filepath.Join(root, "bin", "k8s", "kubelet"),
 		"kubeadm":         filepath.Join(root, "bin", "k8s", "kubeadm"),
 		"cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
@@ -99,7 +99,7 @@ func newEnvironment(ctx context.Context, t *testing.T, root, guest string) *envi
 	}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.supply.Stop)
+	t.Cleanup(l.artifacts.Stop)
 	if l.stack, err = framework.Start(ctx, framework.Options{Dir: dir, Without: []string{"infra-sim"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +185,9 @@ func (l *environment) begin(ctx context.Context, chosen choice) {
 	}))
 	host, port := l.stack.Workload.Endpoint()
 	documents, err := vm.Machine{
-		Host: host, Port: port, Supply: l.supply, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
+		Host: host, Port: port, Artifacts: l.artifacts, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
 		Container: chosen.Container, Ignition: chosen.Ignition, Kubeadm: chosen.Kubeadm, Profile: chosen.Profile, Disks: !chosen.Container,
-		Checksum: cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
+		Checksum: cmp.Or(chosen.Checksum, l.artifacts.Sums["kubelet"]),
 	}.Manifests()
 	l.must(err)
 	l.must(framework.Apply(ctx, l.stack.ManagementClient, documents))

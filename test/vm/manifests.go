@@ -19,8 +19,8 @@ type Machine struct {
 	// Host and Port are where the workload API server is, by the names in its certificate.
 	Host string
 	Port int32
-	// Supply has what the machine downloads.
-	Supply *ArtifactServer
+	// Artifacts has what the machine downloads.
+	Artifacts *ArtifactServer
 	// Version is that of Kubernetes, Acceleration QEMU's, and Checksum the kubelet's.
 	Version, Acceleration, Checksum string
 	// Container is for a machine that is a container, Ignition for Flatcar's format, Kubeadm for a join by it, and Disks for

@@ -35,7 +35,7 @@ func (l *environment) token(ctx context.Context) []byte {
 	return nil
 }
 
-// checkTokenIsSecret wants the token of a machine that runs to be where it belongs: in no log of a manager or a machine, in no
+// checkTokenIsSecret checks that the token of a machine that runs is in no log of a manager or a machine, in no
 // event and no object but Secrets, and in no file that everybody can read.
 func (l *environment) checkTokenIsSecret(ctx context.Context, token []byte) {
 	l.t.Helper()

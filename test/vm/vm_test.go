@@ -29,15 +29,15 @@ import (
 	"drover.io/test/vm"
 )
 
-// patience bounds the whole lifecycle of an emulated machine on a busy host.
-const patience = 40 * time.Minute
+// lifecycleTimeout bounds the whole lifecycle of an emulated machine on a busy host.
+const lifecycleTimeout = 40 * time.Minute
 
 // TestVirtualMachine is the whole way with nothing simulated: a MachineDeployment becomes a virtual machine that
 // boots, downloads its kubelet, joins and runs a pod; scaling down drains it, which a PodDisruptionBudget holds up,
 // shuts it down and leaves nothing.
 func TestVirtualMachine(t *testing.T) {
 	root, guest := require(t, "DROVER_E2E_VM", "qemu-system-x86_64", "qemu-img")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), lifecycleTimeout)
 	defer cancel()
 	l := newEnvironment(ctx, t, root, guest)
 	l.launch(ctx)
@@ -118,7 +118,7 @@ func (l *environment) join(ctx context.Context) string {
 	return name
 }
 
-// killProvider kills infra-qemu without warning and starts it again: the virtual machine does not notice.
+// killProvider sends SIGKILL to infra-qemu and starts it again: the virtual machine keeps running.
 func (l *environment) killProvider() {
 	l.t.Helper()
 	l.process = l.read(filepath.Join(l.machines, "machines", "*", "qemu.pid"))

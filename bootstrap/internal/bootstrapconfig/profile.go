@@ -60,7 +60,7 @@ func (r *Reconciler) applyProfile(ctx context.Context, s *state) error {
 	if err != nil {
 		return err
 	}
-	fields = append(fields, release.Set(merged, func(b profile.Binary) string { return known[keyOf(b)] })...)
+	fields = append(fields, release.Set(merged, func(b profile.Binary) string { return known[binaryKeyOf(b)] })...)
 	slices.Sort(fields)
 	s.spec = merged
 	s.config.Status.Profile = bootstrapv1.BootstrapConfigProfile{Name: name, Generation: p.Generation, Fields: slices.Compact(fields)}
@@ -73,7 +73,9 @@ type binaryKey struct {
 	version, architecture string
 }
 
-func keyOf(b profile.Binary) binaryKey { return binaryKey{b.Component, b.Version, b.Architecture} }
+func binaryKeyOf(b profile.Binary) binaryKey {
+	return binaryKey{b.Component, b.Version, b.Architecture}
+}
 
 // knownChecksums are those that the profile has: given in its spec, or read before.
 func knownChecksums(p *bootstrapv1.NodeProfile) map[binaryKey]string {
@@ -85,7 +87,7 @@ func knownChecksums(p *bootstrapv1.NodeProfile) map[binaryKey]string {
 }
 
 func missing(binaries []profile.Binary, known map[binaryKey]string) []profile.Binary {
-	return slices.DeleteFunc(slices.Clone(binaries), func(b profile.Binary) bool { return known[keyOf(b)] != "" })
+	return slices.DeleteFunc(slices.Clone(binaries), func(b profile.Binary) bool { return known[binaryKeyOf(b)] != "" })
 }
 
 // checksums returns the checksum of each binary. Those that the profile does not have yet are read from the checksum files
@@ -142,7 +144,7 @@ func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.Node
 	stored := slices.Clone(p.Status.Releases)
 	for i, b := range unknown {
 		if problems[i] == nil {
-			known[keyOf(b)] = sums[i]
+			known[binaryKeyOf(b)] = sums[i]
 			stored = append(stored, bootstrapv1.ReleaseDigest{
 				Component: b.Component, Version: b.Version, Architecture: b.Architecture, SHA256: sums[i],
 			})

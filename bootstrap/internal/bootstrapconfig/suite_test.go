@@ -195,7 +195,7 @@ func (f *fixture) machineOfVersion(name, version string) *clusterv1.Machine {
 	return machine
 }
 
-// config makes the BootstrapConfig of a Machine as the core would: owned from birth.
+// config makes the BootstrapConfig of a Machine as the core would: with the Machine as its owner when it is created.
 func (f *fixture) config(machine *clusterv1.Machine, change func(*bootstrapv1.BootstrapConfig)) *bootstrapv1.BootstrapConfig {
 	f.t.Helper()
 	config := &bootstrapv1.BootstrapConfig{

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// patience bounds a request with all its redirects.
-	patience = 15 * time.Second
+	// timeout bounds a request with all its redirects.
+	timeout = 15 * time.Second
 
 	// maxSize bounds a checksum file. Those of releases with many files have some 10 KiB.
 	maxSize = 256 << 10
@@ -38,7 +38,7 @@ const (
 // Read returns the checksum of a file, by its URL, as the file at checksumURL has it. It trusts the authorities of the host
 // and those in PEM. Errors have nothing of what the server returned, since tenants read them.
 func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client, err := newClient(authorities)
 	if err != nil {
@@ -79,7 +79,7 @@ func newClient(authorities string) (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	transport.ForceAttemptHTTP2 = false // by HTTP/2, a server can have 4 MiB of an answer kept before it is read
-	egress.Restrict(transport, net.Dialer{Timeout: patience})
+	egress.Restrict(transport, net.Dialer{Timeout: timeout})
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }
 

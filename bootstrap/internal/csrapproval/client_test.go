@@ -93,7 +93,7 @@ func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.Certi
 	}
 }
 
-// A thief of a token has another key than the host that has used it.
+// TestTokenIsGoodForOneKey: an attacker with a stolen token has another key than the host that has used it.
 func TestTokenIsGoodForOneKey(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
@@ -103,7 +103,7 @@ func TestTokenIsGoodForOneKey(t *testing.T) {
 	refusal(t, machine, requestFirst(t, kubelet, "once-1"), "the bootstrap token of the Machine has been used for another Node or key")
 }
 
-// A Node of the Machine's name may be one of the control plane, or one that was made to look like it.
+// TestTokenIsNotGoodForAnExistingNode: a Node of the Machine's name may be one of the control plane, or one that was made to look like it.
 func TestTokenIsNotGoodForAnExistingNode(t *testing.T) {
 	t.Parallel()
 	machine, kubelet := waitingMachine(t, "there-1")

@@ -4,8 +4,7 @@
 // Package csrapproval approves the certificate requests of kubelets in workload clusters: serving certificates,
 // which no controller of Kubernetes approves, and first client certificates where the cluster does not do so by itself.
 // It approves only requests that provably come from a Machine of the management cluster and name only that Machine.
-// It leaves all others alone and never denies one, as other approvers may have reasons of their own. The manager
-// registers it.
+// It ignores all others and never denies one, as other approvers may approve it. The manager registers it.
 package csrapproval
 
 import (

@@ -63,7 +63,7 @@ func TestOnlyOpenRequestsOfKubeletsAreKept(t *testing.T) {
 		if test.kept || csr.Name != "csr" {
 			continue
 		}
-		_ = requests.Add(from("n", "csr")) // what was open is forgotten as well
+		_ = requests.Add(from("n", "csr")) // the requests that were open are removed as well
 		_ = requests.Update(csr)
 		if len(requests.names()) > 0 || len(requests.byRequester) > 0 {
 			t.Errorf("%s: %v are kept of %v", name, requests.names(), requests.byRequester)

@@ -134,7 +134,7 @@ func TestWrittenFilesRoundTrip(t *testing.T) {
 // unused are the fields that a host leaves out because another has the same.
 var unused = map[string][]string{
 	"ubuntu":         {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version"},
-	"ubuntu-kubeadm": {".Spec.kubelet.clusterDNS[0]"}, // the control plane's kubeadm says it
+	"ubuntu-kubeadm": {".Spec.kubelet.clusterDNS[0]"}, // it is in the control plane's kubeadm configuration
 	"flatcar":        {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version"},
 	"ubuntu-cluster": {".ServiceCIDR", ".Version"}, // a range that is none gives the default
 }

@@ -36,7 +36,7 @@ func cloudInit(t *testing.T) string {
 	return folder
 }
 
-// check has cloud-init fill in and check all files of a folder, and returns the problems it sees.
+// check runs cloud-init to render and check all files of a folder, and returns the problems that it reports.
 func check(t *testing.T, folder, files string) string {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join("testdata", "check.py"))

@@ -164,7 +164,7 @@ func dotted(in node.Input) node.Input {
 	return named(in)
 }
 
-// assertOrder wants each call after the one before it.
+// assertOrder checks that each call comes after the one before it.
 func assertOrder(t *testing.T, want, got []string) {
 	t.Helper()
 	rest := got
@@ -184,7 +184,7 @@ func assertOrder(t *testing.T, want, got []string) {
 	}
 }
 
-// assertFiles wants every file with its bytes, its mode and its owner.
+// assertFiles checks that every file exists with its bytes, its mode and its owner.
 func assertFiles(t *testing.T, in node.Input, got []string) {
 	t.Helper()
 	described, err := node.Describe(in)

@@ -27,8 +27,8 @@ const (
 	maxPause = 2 * time.Minute
 )
 
-// breaker keeps a workload cluster that does not answer from occupying the workers, which serve the others too. All clients
-// of a connection share it.
+// breaker is a circuit breaker for a workload cluster that does not answer, whose requests would occupy the workers that
+// other clusters need. All clients of a connection share it.
 type breaker struct {
 	clock clock.PassiveClock
 	log   logr.Logger

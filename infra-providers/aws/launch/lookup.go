@@ -46,7 +46,7 @@ type API interface {
 	ec2.DescribeInstanceTypesAPIClient
 }
 
-// Lookup finds things by their filters.
+// Lookup finds resources by their filters.
 type Lookup struct {
 	api     API
 	answers expiring.Map[string, any]

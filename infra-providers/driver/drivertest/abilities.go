@@ -125,7 +125,7 @@ func restarterOf[C any](t *testing.T, env Environment[C]) driver.Restarter {
 // wantRestarted restarts until the cloud accepts it: it may be busy with the restart before.
 func wantRestarted[C any](t *testing.T, env Environment[C], restarter driver.Restarter, id driver.Identity, by string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		err := restarter.Restart(t.Context(), id)
 		if err == nil {
 			return

@@ -15,8 +15,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// patience bounds the wait for a cloud to start or remove an instance.
-const patience = 4 * time.Minute
+// waitTimeout bounds the wait for a cloud to start or remove an instance.
+const waitTimeout = 4 * time.Minute
 
 func uid(kind, n int) types.UID {
 	return types.UID(fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n))
@@ -58,7 +58,7 @@ func proceed[C any](t *testing.T, env Environment[C], id driver.Identity, found 
 // wantRunning waits until the instance runs and no step is due.
 func wantRunning[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		found, err := env.Driver.Get(t.Context(), id)
 		if err == nil && found.State == driver.Running && !found.StepDue {
 			return found
@@ -86,7 +86,7 @@ func wantNothing[C any](t *testing.T, env Environment[C]) {
 // wantGone waits until a read proves that the instance does not exist any more.
 func wantGone[C any](t *testing.T, env Environment[C], id driver.Identity) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(waitTimeout); ; {
 		instance, err := env.Driver.Get(t.Context(), id)
 		if driver.IsNotFound(err) || err == nil && instance.State == driver.Terminated {
 			return

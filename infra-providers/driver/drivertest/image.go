@@ -41,7 +41,7 @@ func findImage[C any](t *testing.T, env Environment[C]) {
 	}
 }
 
-// missImage fails each call in another way. Nothing may be remembered of a failure.
+// missImage fails each call in another way. No failure may be cached.
 func missImage[C any](t *testing.T, env Environment[C]) {
 	finder := imageFinder(t, env.Driver)
 	if _, err := env.Driver.Get(t.Context(), identity(1)); !driver.IsNotFound(err) { // where one logs in first

@@ -126,7 +126,7 @@ func runLifecycle[C any](t *testing.T, env Environment[C], before contents) {
 func createAndWait[C any](t *testing.T, env Environment[C], id driver.Identity) (found driver.Instance, err error) {
 	t.Helper()
 	found, err = env.Driver.Create(t.Context(), request(env, id))
-	for deadline := time.Now().Add(patience); err == nil && found.State != driver.Running; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); err == nil && found.State != driver.Running; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the instance is still %s", found.State)
 		}
@@ -272,7 +272,7 @@ func accountID[C any](t *testing.T, env Environment[C]) {
 	}
 	for range 2 {
 		if got, err := id(env.Driver); err != nil || got != want {
-			t.Errorf("asking again: got account %q and %v, want %q", got, err, want)
+			t.Errorf("second call: got account %q and %v, want %q", got, err, want)
 		}
 	}
 	wantOne(t, env, identity(1))

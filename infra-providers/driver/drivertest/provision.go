@@ -93,7 +93,7 @@ func provision[C any](t *testing.T, env Environment[C]) {
 	}
 	created := create(t, env, id)
 	steps := 0
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the instance does not run after %d steps", steps)
 		}

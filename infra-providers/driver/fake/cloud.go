@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fake is a cloud in memory that keeps state as a real one does: instances with disks, tags,
-// slow starts and slow deletions, lists that lag. Faults come from a function that sees every call and may
-// refuse it, or let it happen and lose the answer.
+// slow starts and slow deletions, lists that lag. Faults come from a function that is called for every call and may
+// refuse it, or execute it and lose the answer.
 //
 // It guarantees no more than the driver contract requires of a cloud: a creation is idempotent for one identity and one configuration,
 // as under a token that covers the whole request. A creation of the same identity with another configuration makes
@@ -38,7 +38,7 @@ type Config struct {
 	Image string
 }
 
-// Call is one call of the cloud's API, as a Faults function sees it.
+// Call is one call of the cloud's API, the argument of a Faults function.
 type Call struct {
 	// Operation is create, disk, get, delete, provision, restart, tag, list, image or account. A disk is made inside create, before
 	// the instance.
@@ -48,9 +48,9 @@ type Call struct {
 	Config Config
 }
 
-// Fault is what goes wrong with a call.
+// Fault is how a call fails.
 type Fault struct {
-	// Err is returned to the caller; nil means that nothing goes wrong.
+	// Err is returned to the caller; nil means that it succeeds.
 	Err error
 	// Lost is true when the call takes effect and its answer is lost.
 	Lost bool
@@ -136,8 +136,8 @@ var (
 // serial numbers the accounts of this process.
 var serial atomic.Int64
 
-// New returns a cloud without instances. It has a few images: linux, linux-arm64, and one called plain that does
-// not say for which architecture it is.
+// New returns a cloud without instances. It has a few images: linux, linux-arm64, and one called plain that has
+// no architecture.
 func New(options Options) *Cloud {
 	if options.Faults == nil {
 		options.Faults = func(Call) Fault { return Fault{} }

@@ -17,12 +17,12 @@ import (
 
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(_ *testing.T, dice *faulttest.Rand) faulttest.Environment[*infrav1.SimMachine, fake.Config] {
+	faulttest.Run(t, func(_ *testing.T, rand *faulttest.Rand) faulttest.Environment[*infrav1.SimMachine, fake.Config] {
 		now := time.Now()
 		hooks := fake.Environment(fake.Options{
 			BootReads: 2, DeleteReads: 2, ListLag: 2, Steps: 2,
 			Now:    func() time.Time { return now },
-			Faults: func(call fake.Call) fake.Fault { return fault(dice, call) },
+			Faults: func(call fake.Call) fake.Fault { return fault(rand, call) },
 		})
 		return faulttest.Environment[*infrav1.SimMachine, fake.Config]{
 			Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
@@ -51,8 +51,8 @@ func TestFaultInjection(t *testing.T) {
 }
 
 // fault fails single requests in the middle of a driver's call.
-func fault(dice *faulttest.Rand, call fake.Call) fake.Fault {
-	switch dice.Fault(call.Operation != "get" && call.Operation != "list") {
+func fault(rand *faulttest.Rand, call fake.Call) fake.Fault {
+	switch rand.Fault(call.Operation != "get" && call.Operation != "list") {
 	case faulttest.Lost:
 		return fake.Fault{Err: fake.ErrLost, Lost: true}
 	case faulttest.Broken:

@@ -25,7 +25,7 @@ const typeTTL = 10 * time.Minute
 // maxTypes bounds the cached server types. A project has some dozens.
 const maxTypes = 1000
 
-// Catalog finds things in one project.
+// Catalog finds resources in one project.
 type Catalog struct {
 	client *hcloud.Client
 	types  expiring.Map[string, *hcloud.ServerType]
@@ -69,7 +69,7 @@ func (c *Catalog) Networks(ctx context.Context, names []string) ([]*hcloud.Netwo
 	return each(ctx, "spec.networks", names, c.client.Network.Get)
 }
 
-// each finds one thing per name.
+// each finds one resource per name.
 func each[T any](ctx context.Context, field string, names []string, get func(context.Context, string) (*T, *hcloud.Response, error)) ([]*T, error) {
 	all := make([]*T, 0, len(names))
 	for i, name := range names {

@@ -24,7 +24,7 @@ type described struct {
 	labels map[string]string
 }
 
-// list returns one page of what the query selects, under the plural name of the kind.
+// listPage returns one page of what the query selects, under the plural name of the kind.
 func listPage[T any](kind string, all []T, query map[string][]string, describe func(T) described) (any, *refusal) {
 	selector, err := labels.Parse(first(query, "label_selector"))
 	if err != nil {
@@ -44,7 +44,7 @@ func listPage[T any](kind string, all []T, query map[string][]string, describe f
 	return map[string]any{kind: append([]T{}, selected[from:to]...), "meta": schema.Meta{Pagination: &pagination}}, nil
 }
 
-// one returns the item of an ID, under the singular name of the kind.
+// getOne returns the item of an ID, under the singular name of the kind.
 func getOne[T any](kind string, all []T, id int64, describe func(T) described) (any, *refusal) {
 	at := slices.IndexFunc(all, func(item T) bool { return describe(item).id == id })
 	if at < 0 {

@@ -183,7 +183,7 @@ func (c *Cloud) assign(created *server, requested schema.ServerCreateRequest) {
 	}
 }
 
-// primary returns the Primary IP of the request, or a new one.
+// primaryIP returns the Primary IP of the request, or a new one.
 func (c *Cloud) primaryIP(created *server, id int64, kind, address string) *schema.PrimaryIP {
 	ip := c.primaryIPs[id]
 	if ip == nil {

@@ -63,8 +63,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// patience bounds every wait. It is long, because the load of the host varies.
-const patience = 4 * time.Minute
+// waitTimeout bounds every wait. It is long, because the load of the host varies.
+const waitTimeout = 4 * time.Minute
 
 func reconcileMachine(t *testing.T, home *clusterv1.Cluster, cloud *hetznerfake.Cloud) {
 	g := gomega.NewWithT(t)
@@ -77,7 +77,7 @@ func reconcileMachine(t *testing.T, home *clusterv1.Cluster, cloud *hetznerfake.
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 	server := cloud.CreatedServers()[0].Server
 	g.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("hcloud://%d", server.ID)))
 	g.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -102,14 +102,14 @@ func reconcileInvalidToken(t *testing.T, home *clusterv1.Cluster) {
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.UnauthorizedReason))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 	secret.Data["token"] = []byte(hetznerfake.Token)
 	g.Expect(cluster.Client.Update(t.Context(), secret)).To(gomega.Succeed())
 	// Secrets are not watched: the next reconcile of the machine uses the new token, at the latest after a minute.
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 	mustDelete(t, machine, owner)
 }
 
@@ -125,7 +125,7 @@ func reconcileInvalidType(t *testing.T, home *clusterv1.Cluster) {
 		g.Expect(ready).NotTo(gomega.BeNil())
 		g.Expect(ready.Reason).To(gomega.Equal(machinestatus.InvalidConfigurationReason))
 		g.Expect(ready.Message).To(gomega.ContainSubstring("spec.serverType"))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 	mustDelete(t, machine, owner)
 }
 
@@ -138,7 +138,7 @@ func reconcileTemplate(t *testing.T, home *clusterv1.Cluster) {
 		fetch(g, created)
 		g.Expect(created.Status.NodeInfo).To(gomega.Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
 		g.Expect(created.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 }
 
 func mustDelete(t *testing.T, objects ...client.Object) {
@@ -148,7 +148,7 @@ func mustDelete(t *testing.T, objects ...client.Object) {
 		g.Expect(client.IgnoreNotFound(cluster.Client.Delete(context.Background(), object))).To(gomega.Succeed())
 		g.Eventually(func() bool {
 			return apierrors.IsNotFound(cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(object), object))
-		}, patience).Should(gomega.BeTrue())
+		}, waitTimeout).Should(gomega.BeTrue())
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"drover.io/infra-providers/internal/account"
 )
 
-// env is a book over a cloud whose machines name a Secret by their zone.
+// env is a Cache over a cloud whose machines name a Secret by their zone.
 type env struct {
 	*account.Cache[*infrav1.SimMachine, fake.Config]
 	cloud     *fake.Cloud

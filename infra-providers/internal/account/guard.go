@@ -35,7 +35,7 @@ type guard struct {
 	logged map[string]bool
 }
 
-// note takes note of the error of a call.
+// note records the error of a call.
 func (g *guard) note(ctx context.Context, operation string, err error) {
 	if driver.IsAccountMismatch(err) {
 		g.moved.Store(true)

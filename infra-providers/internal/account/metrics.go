@@ -63,7 +63,7 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 		defer func() { m.observe("list", start, last) }()
 		limited, cancel := m.guard.limit(ctx, listTime)
 		defer cancel()
-		for instance, err := range panicerror.List(m.Driver.List(limited, owner)) {
+		for instance, err := range panicerror.Seq(m.Driver.List(limited, owner)) {
 			m.guard.note(ctx, "list", err)
 			last = toTimeoutError(ctx, limited, listTime, err)
 			if !yield(instance, last) {
@@ -83,7 +83,7 @@ func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 	return func(yield func(driver.Remain, error) bool) {
 		limited, cancel := b.guard.limit(ctx, listTime)
 		defer cancel()
-		for remain, err := range panicerror.List(b.Remainder.Remains(limited, owner)) {
+		for remain, err := range panicerror.Seq(b.Remainder.Remains(limited, owner)) {
 			b.guard.note(ctx, "remains", err)
 			if !yield(remain, toTimeoutError(ctx, limited, listTime, err)) {
 				return

@@ -71,15 +71,15 @@ func TestPermissionForOwnCredentials(t *testing.T) {
 		passing  bool
 		mentions string
 	}{
-		"nobody, where nobody is named":                   {nil, &labels{values: map[string]string{"team": ""}}, false, false, false, "--own-credentials-namespaces"},
-		"not a namespace that another value labels":       {nil, &labels{values: map[string]string{"team": "true"}}, false, false, false, infrav1.OwnCredentialsLabel},
-		"a namespace that is labelled":                    {nil, &labels{values: map[string]string{"team": infrav1.OwnCredentialsAllowed}}, false, true, false, ""},
-		"a namespace that the flag names":                 {[]string{"other", "team"}, &labels{}, false, true, false, ""},
-		"every namespace":                                 {[]string{"*"}, &labels{}, false, true, false, ""},
-		"not a namespace of another name":                 {[]string{"team-b", "tea", ""}, &labels{}, false, false, false, "spec.credentialsSecretName"},
-		"any, of a cloud without credentials":             {nil, &labels{}, true, true, false, ""},
-		"the flag's only, where labels cannot be read":    {nil, &labels{err: forbidden}, false, false, false, "may not get namespaces"},
-		"nobody knows, while the API server has troubles": {nil, &labels{err: errors.New("etcd is slow")}, false, false, true, ""},
+		"nobody, where nobody is named":                {nil, &labels{values: map[string]string{"team": ""}}, false, false, false, "--own-credentials-namespaces"},
+		"not a namespace that another value labels":    {nil, &labels{values: map[string]string{"team": "true"}}, false, false, false, infrav1.OwnCredentialsLabel},
+		"a namespace that is labelled":                 {nil, &labels{values: map[string]string{"team": infrav1.OwnCredentialsAllowed}}, false, true, false, ""},
+		"a namespace that the flag names":              {[]string{"other", "team"}, &labels{}, false, true, false, ""},
+		"every namespace":                              {[]string{"*"}, &labels{}, false, true, false, ""},
+		"not a namespace of another name":              {[]string{"team-b", "tea", ""}, &labels{}, false, false, false, "spec.credentialsSecretName"},
+		"any, of a cloud without credentials":          {nil, &labels{}, true, true, false, ""},
+		"the flag's only, where labels cannot be read": {nil, &labels{err: forbidden}, false, false, false, "may not get namespaces"},
+		"an error while the API server fails":          {nil, &labels{err: errors.New("etcd is slow")}, false, false, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

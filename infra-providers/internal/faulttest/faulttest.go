@@ -83,7 +83,7 @@ func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Ra
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.census(t.Context()); err != nil {
+	if err := s.checkRemaining(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s.lived == 0 {

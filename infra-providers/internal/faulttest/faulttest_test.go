@@ -38,7 +38,7 @@ func TestFinds(t *testing.T) {
 	}{
 		"nothing in a driver that keeps the contract":     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return c }, nil},
 		"an instance for each time that it was asked for": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &createsTwice{Cloud: c} }, []error{errDoubled}},
-		"a deletion that claims to be done": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+		"a deletion that is reported too early": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
 			return &reportsDeletedEarly{c, map[types.UID]bool{}}
 		}, []error{errLeaked}},
 		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &leavesDisk{c, interrupt} }, []error{errLeaked}},
@@ -74,9 +74,9 @@ func TestFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.patience = 100
+			s.maxReconciles = 100
 			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
-				err = s.census(t.Context())
+				err = s.checkRemaining(t.Context())
 			}
 			found := func(want error) bool { return errors.Is(err, want) }
 			if len(test.want) == 0 && err != nil || len(test.want) > 0 && !slices.ContainsFunc(test.want, found) {
@@ -86,7 +86,7 @@ func TestFinds(t *testing.T) {
 	}
 }
 
-// prolific does not keep what was requested.
+// createsTwice creates each request in another zone, so that a repeated one creates another instance.
 type createsTwice struct {
 	*fake.Cloud
 	requests int
@@ -98,7 +98,7 @@ func (d *createsTwice) Create(ctx context.Context, req driver.Request[fake.Confi
 	return d.Cloud.Create(ctx, req)
 }
 
-// lazy reports as deleted what it was called to delete.
+// reportsDeletedEarly reports an instance as terminated once its deletion was requested, and never deletes it.
 type reportsDeletedEarly struct {
 	*fake.Cloud
 	requests map[types.UID]bool
@@ -116,7 +116,7 @@ func (d *reportsDeletedEarly) Get(ctx context.Context, id driver.Identity) (driv
 	return d.Cloud.Get(ctx, id)
 }
 
-// careless leaves a disk behind once it knows that the instance is gone.
+// leavesDisk leaves a disk behind when an instance does not exist any more.
 type leavesDisk struct {
 	*fake.Cloud
 	interrupt func()
@@ -131,7 +131,7 @@ func (d *leavesDisk) Get(ctx context.Context, id driver.Identity) (driver.Instan
 	return found, err
 }
 
-// hasty says that what it cannot read does not exist.
+// reportsErrorAsNotFound returns NotFoundError for every fifth read, as if it had failed.
 type reportsErrorAsNotFound struct {
 	*fake.Cloud
 	read int
@@ -144,12 +144,12 @@ func (d *reportsErrorAsNotFound) Get(ctx context.Context, id driver.Identity) (d
 	return d.Cloud.Get(ctx, id)
 }
 
-// deaf never deletes.
+// neverDeletes accepts deletions and does nothing.
 type neverDeletes struct{ *fake.Cloud }
 
 func (d *neverDeletes) Delete(context.Context, driver.Identity) error { return nil }
 
-// liar refuses after it did what was requested.
+// refusesAfterCreating creates an instance and returns InsufficientCapacityError.
 type refusesAfterCreating struct {
 	*fake.Cloud
 	requests int
@@ -163,7 +163,7 @@ func (d *refusesAfterCreating) Create(ctx context.Context, req driver.Request[fa
 	return made, err
 }
 
-// shortsighted deletes what has the name that it was given.
+// deletesByName deletes every instance of the name, whatever its UID.
 type deletesByName struct{ *fake.Cloud }
 
 func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
@@ -175,7 +175,7 @@ func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
 	return d.Cloud.Delete(ctx, id)
 }
 
-// grabbing takes over the instances of another management cluster when it makes its own.
+// adoptsForeign changes the tags of another management cluster's instances to its own when it creates one.
 type adoptsForeign struct{ *fake.Cloud }
 
 func (d *adoptsForeign) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
@@ -188,7 +188,7 @@ func (d *adoptsForeign) Create(ctx context.Context, req driver.Request[fake.Conf
 	return d.Cloud.Create(ctx, req)
 }
 
-// credulous takes the instance of a provider ID for the requested one if only its name fits.
+// trustsNames returns the instance of a provider ID whose name matches, whatever its UID.
 type trustsNames struct{ *fake.Cloud }
 
 func (d *trustsNames) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {

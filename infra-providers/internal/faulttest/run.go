@@ -46,8 +46,8 @@ type run[M driver.Machine, C any] struct {
 	rand    *Rand
 	answers *answers
 	clock   later
-	// patience is how many reconciles one machine may take before it counts as stuck.
-	patience int
+	// maxReconciles is how many reconciles one machine may take before it counts as stuck.
+	maxReconciles int
 	// hooks inject faults into the simulated cloud, in a stable order.
 	hooks []func()
 
@@ -96,7 +96,7 @@ func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Clust
 			return nil, err
 		}
 	}
-	s := &run[M, C]{cluster: cluster, direct: direct, home: home, env: env, rand: rand, answers: newAnswers(), clock: later{time.Now()}, patience: 500}
+	s := &run[M, C]{cluster: cluster, direct: direct, home: home, env: env, rand: rand, answers: newAnswers(), clock: later{time.Now()}, maxReconciles: 500}
 	for _, hook := range []func(){env.Hooks.Lose, env.Hooks.Interrupt, env.Hooks.Hide} {
 		if hook != nil {
 			s.hooks = append(s.hooks, hook)
@@ -270,7 +270,7 @@ func (s *run[M, C]) retry(ctx context.Context, do func() error) (err error) {
 // check is what must be true at every moment.
 func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 	name, status := one.machine.GetName(), one.machine.GetStatus()
-	if one.steps > s.patience {
+	if one.steps > s.maxReconciles {
 		return fmt.Errorf("%w: machine %q with %+v, because of: %s", errStuck, name, status, fmt.Sprint(failure))
 	}
 	if duplicates := s.answers.duplicates; len(duplicates) > 0 {
@@ -319,8 +319,8 @@ func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
 	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
 }
 
-// census fails if anything is left in the cloud but what others created, or if that was touched.
-func (s *run[M, C]) census(ctx context.Context) error {
+// checkRemaining fails if anything is left in the cloud but what others created, or if that was touched.
+func (s *run[M, C]) checkRemaining(ctx context.Context) error {
 	if err := s.verify(ctx); err != nil {
 		return err
 	}

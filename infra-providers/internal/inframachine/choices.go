@@ -19,11 +19,11 @@ type choices struct {
 	stored int
 	// outcomeKnown is true when no creation has an unknown outcome, so that another choice may be made.
 	outcomeKnown bool
-	// shortages are those of each configuration's place, in order.
-	shortages []throttle.UnavailableOffering
+	// offerings have the availability of each configuration's offering, in order.
+	offerings []throttle.UnavailableOffering
 }
 
-// next returns which configuration is next and how long to wait before: the first whose place is not put aside, or the
+// next returns which configuration is next and how long to wait before: the first whose offering is available, or the
 // first that will be tried again. While the outcome of a creation is unknown it is always the stored one, at once, because
 // only the cloud can answer that it made no instance.
 func (c choices) next() (choice int, wait time.Duration) {
@@ -31,15 +31,15 @@ func (c choices) next() (choice int, wait time.Duration) {
 		return c.stored, 0
 	}
 	choice = c.stored
-	if c.shortages[choice].Left > 0 {
+	if c.offerings[choice].Left > 0 {
 		choice = 0
 	}
-	for i, place := range c.shortages {
-		if place.Left < c.shortages[choice].Left {
+	for i, offering := range c.offerings {
+		if offering.Left < c.offerings[choice].Left {
 			choice = i
 		}
 	}
-	return choice, c.shortages[choice].Left
+	return choice, c.offerings[choice].Left
 }
 
 // storedChoice returns the choice on the object. One that is out of range, because another release wrote it, counts as

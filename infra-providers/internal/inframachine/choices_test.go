@@ -39,7 +39,7 @@ func TestChoicesNext(t *testing.T) {
 			t.Parallel()
 			options := choices{stored: test.stored, outcomeKnown: test.known}
 			for _, left := range test.left {
-				options.shortages = append(options.shortages, throttle.UnavailableOffering{Left: left})
+				options.offerings = append(options.offerings, throttle.UnavailableOffering{Left: left})
 			}
 			got := choice{}
 			got.Choice, got.Wait = options.next()

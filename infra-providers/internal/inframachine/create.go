@@ -91,7 +91,7 @@ func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], configs []C) choices {
 	found := choices{stored: storedChoice(s.machine, len(configs)), outcomeKnown: r.outcomeKnown.Has(s.machine.GetUID())}
 	for _, config := range configs {
-		found.shortages = append(found.shortages, cloud.UnavailableOffering(s.machine.GetNamespace(), config))
+		found.offerings = append(found.offerings, cloud.UnavailableOffering(s.machine.GetNamespace(), config))
 	}
 	return found
 }
@@ -100,17 +100,17 @@ func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], con
 func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choices) (ctrl.Result, error) {
 	choice, wait := options.next()
 	if wait > 0 {
-		machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("tried again at %s", options.shortages[choice].Until.UTC().Format(time.RFC3339)))
+		machinestatus.SetShortage(s.machine, options.offerings, fmt.Sprintf("tried again at %s", options.offerings[choice].Until.UTC().Format(time.RFC3339)))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	place := options.shortages[choice].Offering
-	machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("%q in %q is next", place.InstanceType, place.Zone))
+	offering := options.offerings[choice].Offering
+	machinestatus.SetShortage(s.machine, options.offerings, fmt.Sprintf("%q in %q is next", offering.InstanceType, offering.Zone))
 	setChoice(s.machine, choice)
 	s.waiting = true
 	return ctrl.Result{}, nil
 }
 
-// firstChoice passes over places that are known to be short, which is safe only before the first creation.
+// firstChoice returns the first choice whose offering is available, which is safe only before the first creation.
 func (r *Reconciler[M, C]) firstChoice(ctx context.Context, s *state[M, C]) int {
 	configs, err := r.configs(s)
 	if err != nil || len(configs) == 1 {

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// errKilled stands for a process that died before its write reached the API server.
+// errKilled is the result of a write before which the process was killed.
 var errKilled = errors.New("killed")
 
 // fixture is a namespace with a Cluster, a fake cloud, and a reconciler that is called by hand.

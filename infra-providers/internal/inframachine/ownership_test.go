@@ -256,7 +256,7 @@ func TestDeletionWithoutAnIdentity(t *testing.T) {
 	}
 }
 
-// TestReleaseWhileTheCloudFails: only the user knows that a cloud does not come back.
+// TestReleaseWhileTheCloudFails: that a cloud is unreachable for good is the user's decision.
 func TestReleaseWhileTheCloudFails(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})
@@ -275,7 +275,7 @@ func TestReleaseWhileTheCloudFails(t *testing.T) {
 	r.wantEvent("InstanceReleased", "InstanceDeleted")
 }
 
-// TestReleaseAfterARateLimit: the annotation does not count for an error that says when to try again.
+// TestReleaseAfterARateLimit: the annotation does not count for an error with a time to retry after.
 func TestReleaseAfterARateLimit(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // unreachable hides every ability of a driver.
 type unreachable struct{ driver.Driver[fake.Config] }
 
-// sizeless is a cloud that knows images and no sizes.
+// sizeless is a cloud that implements ImageFinder and not CapacityProvider.
 type sizeless struct {
 	driver.Driver[fake.Config]
 	images driver.ImageFinder[fake.Config]
@@ -50,7 +50,7 @@ func (s sizeless) FindImage(ctx context.Context, config fake.Config) (driver.Ima
 	return s.images.FindImage(ctx, config)
 }
 
-// failing is the fake cloud, whose calls fail as the test says.
+// failing is the fake cloud, whose calls fail with the error.
 func failing(failure *error) *fake.Cloud {
 	return fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: *failure} }})
 }
@@ -230,7 +230,7 @@ func TestReasonsOfReady(t *testing.T) {
 			metav1.Condition{Status: "True", Reason: "Valid", Message: `the image is "image-2"`},
 			33 * time.Minute, infrav1.NodeInfo{Architecture: "arm64"},
 		},
-		"a spec of a cloud that tells nothing": {
+		"a driver without optional abilities": {
 			unreachable{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "xlarge"},
 			metav1.Condition{Status: "True", Reason: "Valid"}, 33 * time.Minute, none,
 		},

@@ -22,7 +22,7 @@ const (
 	holderTime = 15 * time.Minute
 	// turnTime is how long the turn of a call in the rate of an account is waited for.
 	turnTime = time.Minute
-	// maxPerHolder is how many things are read of all accounts of one holder together.
+	// maxPerHolder is how many resources are read of all accounts of one holder together.
 	maxPerHolder = 100_000
 )
 

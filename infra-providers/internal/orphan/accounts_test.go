@@ -42,7 +42,7 @@ func (s *tenantServer) Delete(_ context.Context, id driver.Identity) error {
 	return nil
 }
 
-// connect puts a server behind a Secret of a namespace.
+// connectServer makes a Secret of a namespace lead to a server.
 func (f *fixture) connectServer(namespace, secret string, server driver.Driver[fake.Config]) {
 	f.Helper()
 	if f.named == nil {
@@ -76,8 +76,8 @@ func (f *fixture) showing(owner driver.Owner, more int) func(context.Context) it
 	}
 }
 
-// TestTenantServerProtectsNoOrphan: it shows older orphans of the tenant than there are deletions in a sweep, lets
-// none of them go, and shows what is in the provider's own account under the same IDs.
+// TestTenantServerProtectsNoOrphan: it lists more and older orphans of the tenant than a sweep deletes, deletes
+// none of them, and lists what is in the provider's own account under the same IDs.
 func TestTenantServerProtectsNoOrphan(t *testing.T) {
 	t.Parallel()
 	f, other := newFixture(t, usual), newFixture(t, usual)

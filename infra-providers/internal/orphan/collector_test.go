@@ -52,7 +52,7 @@ type fixture struct {
 	elsewhere *fake.Cloud
 	// named are the clouds that Secrets lead to, by the Secret's name.
 	named map[string]driver.Driver[fake.Config]
-	// hidden makes the cache not know any machine, liveFails makes live lists fail.
+	// hidden makes the cache have no machines, liveFails makes live lists fail.
 	hidden, liveFails bool
 	now               time.Time
 	// liveCluster changes what a live read of a Cluster returns; nil for no change.
@@ -180,7 +180,7 @@ func (f *fixture) elsewhereZone() string { return f.home.Namespace + "-elsewhere
 
 var usual = Options{Period: time.Hour, Grace: 20 * time.Minute, Cap: 5}
 
-// lost is the UID of a machine that nobody knows; the other tests share the API server.
+// lost is the UID of a machine that does not exist; the other tests share the API server.
 func (f *fixture) lost(name string) types.UID { return types.UID(f.home.Namespace + "-" + name) }
 
 // createOrphan creates an instance that no machine owns.

@@ -16,10 +16,10 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// event is a line of the log and an event of a Cluster about one thing.
+// event is a line of the log and an event of a Cluster about one resource.
 type event struct{ log, reason, action, note string }
 
-// record logs what happened to a thing, and creates the event of its Cluster.
+// record logs what happened to a resource, and creates the event of its Cluster.
 func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster, thing Found, e event) {
 	values := []any{"Cluster", klog.KObj(cluster), c.machineKind(), klog.KRef(thing.Identity.Owner.Namespace, thing.Identity.Name)}
 	if thing.Kind == instance {
@@ -40,7 +40,7 @@ func (c *Collector[M, C]) machineKind() string {
 	return kind.Kind
 }
 
-// foundEvent is for a thing that is found for the first time.
+// foundEvent is for a resource that is found for the first time.
 func (c *Collector[M, C]) foundEvent(thing Classified) event {
 	switch thing.Class {
 	case ClassForeign:

@@ -22,7 +22,7 @@ const instance = "instance"
 type Found struct {
 	// Account is the name of the account that it was found in.
 	Account string
-	// Kind is instance, or the cloud's word for another thing.
+	// Kind is instance, or the cloud's word for another resource.
 	Kind     string
 	ID       string
 	Identity driver.Identity
@@ -30,7 +30,7 @@ type Found struct {
 	// Instances are the provider IDs of the instances that it is beside, as far as they are there; nothing for an
 	// instance itself. Who deletes it by its Identity deletes these too.
 	Instances []string
-	// Copy is true for what others made from a thing of the machine; see driver.Remain.
+	// Copy is true for what others made from a resource of the machine; see driver.Remain.
 	Copy bool
 	// Elsewhere is true for what no provider of this installation can have created; see Memory.
 	Elsewhere bool
@@ -116,11 +116,11 @@ type Input struct {
 	Clusters map[driver.Owner]Standing
 	// Namespace is the only one whose Clusters are known; empty for all.
 	Namespace string
-	// Suspects are the things that were suspected before, and since when.
+	// Suspects are the resources that were suspected before, and since when.
 	Suspects map[string]time.Time
-	// Grace is how old a thing must be, and how long it must have been suspected.
+	// Grace is how old a resource must be, and how long it must have been suspected.
 	Grace time.Duration
-	// Tried are the things that were to be deleted before and are still there.
+	// Tried are the resources that were to be deleted before and are still there.
 	Tried map[string]bool
 	// Cap is how many may be collected of one account in one sweep.
 	Cap int
@@ -132,7 +132,7 @@ type Classified struct {
 	Class Class
 }
 
-// remarkable reports whether the Cluster gets an event about the thing when it is first found.
+// remarkable reports whether the Cluster gets an event about the resource when it is first found.
 func (j Classified) remarkable() bool {
 	switch j.Class {
 	case ClassSuspected, ClassOverLimit, ClassOrphaned, ClassDuplicate:
@@ -213,7 +213,7 @@ func (in Input) classify(thing Found) Class {
 	}
 }
 
-// isOwned reports whether a machine of the namespace and name in the tags owns a thing, or a Machine of the Cluster in
+// isOwned reports whether a machine of the namespace and name in the tags owns a resource, or a Machine of the Cluster in
 // the tags refers to it. What objects elsewhere name does not count.
 func (in Input) isOwned(thing Found) bool {
 	if thing.referred(in.References) {
@@ -223,7 +223,7 @@ func (in Input) isOwned(thing Found) bool {
 	return ok && claim.covers(thing.Identity)
 }
 
-// isDuplicate reports whether a thing is an instance with the tags of a machine whose own instance is another.
+// isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another.
 func (in Input) isDuplicate(thing Found) bool {
 	id, claim := thing.Identity, in.Claims[thing.machine()]
 	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && id.ProviderID != claim.ProviderID && claim.covers(id)

@@ -50,11 +50,11 @@ func numbers(many int) iter.Seq2[int, error] {
 	}
 }
 
-func TestListYieldsAPanicAsItsLastElement(t *testing.T) {
+func TestSeqYieldsAPanicAsItsLastElement(t *testing.T) {
 	t.Parallel()
 	var got []int
 	var last error
-	for n, err := range List(numbers(3)) {
+	for n, err := range Seq(numbers(3)) {
 		if last = err; err == nil {
 			got = append(got, n)
 		}
@@ -64,9 +64,9 @@ func TestListYieldsAPanicAsItsLastElement(t *testing.T) {
 	}
 }
 
-func TestListEndsWhereTheCallerEnds(t *testing.T) {
+func TestSeqEndsWhereTheCallerEnds(t *testing.T) {
 	t.Parallel()
-	for n, err := range List(numbers(3)) {
+	for n, err := range Seq(numbers(3)) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -76,15 +76,15 @@ func TestListEndsWhereTheCallerEnds(t *testing.T) {
 	}
 }
 
-// TestListKeepsNoPanicOfItsCaller: the caller's loop is not the list.
-func TestListKeepsNoPanicOfItsCaller(t *testing.T) {
+// TestSeqKeepsNoPanicOfItsCaller: the caller's loop is not part of the sequence.
+func TestSeqKeepsNoPanicOfItsCaller(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
 			t.Error("the panic of the caller's loop is gone")
 		}
 	}()
-	for _, err := range List(numbers(3)) {
+	for _, err := range Seq(numbers(3)) {
 		_ = err
 		panic("the caller's own")
 	}

@@ -48,7 +48,7 @@ func TestHostsThatDoNotJoin(t *testing.T) {
 				g.Expect(joined).NotTo(gomega.BeNil())
 				g.Expect(joined.Reason).To(gomega.Equal(machinestatus.HostFailedReason))
 				g.Expect(joined.Message).To(gomega.ContainSubstring(test.want))
-			}, patience).Should(gomega.Succeed())
+			}, waitTimeout).Should(gomega.Succeed())
 			g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 			g.Expect(gone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(gomega.BeTrue())
 		})
@@ -67,21 +67,21 @@ func TestFailedHost(t *testing.T) {
 	owner, err := cluster.Machine(t.Context(), home, machine, []byte(data))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}}
-	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionTrue))
+	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, waitTimeout).Should(gomega.Equal(corev1.ConditionTrue))
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.HostFailedReason))
-	}, patience).Should(gomega.Succeed())
-	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionUnknown))
+	}, waitTimeout).Should(gomega.Succeed())
+	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, waitTimeout).Should(gomega.Equal(corev1.ConditionUnknown))
 
 	before := node.UID
 	unwell(g, owner)
-	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionTrue))
+	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, waitTimeout).Should(gomega.Equal(corev1.ConditionTrue))
 	g.Expect(node.UID).To(gomega.Equal(before), "the Node is another one")
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.JoinedReason))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 }
 
 func ready(node *corev1.Node) corev1.ConditionStatus {
@@ -113,5 +113,5 @@ func TestTemplateCapacity(t *testing.T) {
 		g.Expect(template.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
 		g.Expect(template.Status.Capacity.Memory().String()).To(gomega.Equal("8Gi"))
 		g.Expect(meta.IsStatusConditionTrue(template.Status.Conditions, clusterv1.ReadyCondition)).To(gomega.BeTrue())
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 }

@@ -41,8 +41,8 @@ import (
 // cluster is management and workload cluster in one.
 var cluster *testenv.Cluster
 
-// patience bounds every wait: how quick anything is depends on what else the host does.
-const patience = 4 * time.Minute
+// waitTimeout bounds every wait: how quick anything is depends on what else the host does.
+const waitTimeout = 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, func(started *testenv.Cluster) error {
@@ -58,7 +58,7 @@ func TestLifecycleOfASimulatedMachine(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	ctx := t.Context()
-	g.SetDefaultEventuallyTimeout(patience)
+	g.SetDefaultEventuallyTimeout(waitTimeout)
 	state := t.TempDir()
 	config, err := cluster.As(ctx, "drover-infra-sim", "../../config/rbac/sim/role.yaml")
 	g.Expect(err).NotTo(gomega.HaveOccurred())

@@ -31,14 +31,14 @@ func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Resu
 	status.Phase = infrav1.RestartRemediationRestarting
 	status.Attempts = ptr.To(attempts(s.remediation) + 1)
 	status.LastRestartTime = metav1.NewTime(r.Now())
-	setProgressing(s.remediation, step{status: metav1.ConditionTrue, reason: RestartingReason, message: count(s.remediation) + ": asking the cloud"})
+	setProgressing(s.remediation, step{status: metav1.ConditionTrue, reason: RestartingReason, message: count(s.remediation) + ": requesting it from the cloud"})
 	if err := r.write(ctx, s, locked(s)); err != nil {
 		return results.RequeueOnConflict(err) // it was written meanwhile, or the Machine is healthy and the remediation deleted
 	}
 	return r.requestRestart(ctx, s)
 }
 
-// restartInstance requests the restart from the cloud and stores the answer.
+// requestRestart requests the restart from the cloud and stores the answer.
 func (r *Reconciler[M, C]) requestRestart(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	err := s.cloudErr
 	if err == nil {
@@ -69,7 +69,7 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause er
 		r.Accounts.Refused(ctx, s.infra, cause)
 	}
 	if problem.Terminal {
-		return r.handBack(ctx, s, back(problem.Reason, cause.Error()))
+		return r.handBack(ctx, s, handBackStep(problem.Reason, cause.Error()))
 	}
 	setProgressing(s.remediation, held(problem.Reason, count(s.remediation)+": "+cause.Error()+problem.Advice))
 	result, err := r.save(ctx, s)
@@ -77,8 +77,8 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause er
 	return results.Earliest(result, ctrl.Result{RequeueAfter: max(min(problem.Retry, left), conflictRetry)}), err
 }
 
-// handBack requests that the owner of the Machine replaces it. The Machine is written first: a process that dies in
-// between writes it again, which changes nothing.
+// handBack requests that the owner of the Machine replaces it. The Machine is written first: if the process ends in
+// between, the next one writes it again, which changes nothing.
 func (r *Reconciler[M, C]) handBack(ctx context.Context, s *state[M, C], because step) (ctrl.Result, error) {
 	before := s.machine.DeepCopy()
 	if !meta.IsStatusConditionFalse(before.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition) {

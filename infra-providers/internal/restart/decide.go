@@ -104,11 +104,11 @@ func unreachable(f facts) (step, bool) {
 }
 
 func instanceMissing(f facts) (step, bool) {
-	return back(InstanceMissingReason, "there is no instance to restart"), !f.instance
+	return handBackStep(InstanceMissingReason, "there is no instance to restart"), !f.instance
 }
 
 func notSupported(f facts) (step, bool) {
-	return back(RestartNotSupportedReason, "this cloud does not restart instances"), !f.supported
+	return handBackStep(RestartNotSupportedReason, "this cloud does not restart instances"), !f.supported
 }
 
 // inProgress is true until the timeout of the last restart: for the cloud to accept it, and then for the Machine to become
@@ -130,7 +130,7 @@ func retriesExhausted(f facts) (step, bool) {
 	if f.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
 		message = fmt.Sprintf("the cloud did not accept the last of %d restarts within %s", limit(f.remediation), timeout(f.remediation))
 	}
-	return back(RetriesSpentReason, message), attempts(f.remediation) >= limit(f.remediation)
+	return handBackStep(RetriesSpentReason, message), attempts(f.remediation) >= limit(f.remediation)
 }
 
 // since is when the timeout of the last restart began: with the restart, or when the connection to the workload cluster
@@ -148,7 +148,7 @@ func held(reason, message string) step {
 	return step{status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
-func back(reason, message string) step {
+func handBackStep(reason, message string) step {
 	return step{action: handBack, status: metav1.ConditionFalse, reason: reason, message: message}
 }
 

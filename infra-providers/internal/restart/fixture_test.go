@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// errKilled stands for a process that died before its write reached the API server.
+// errKilled is the result of a write before which the process was killed.
 var errKilled = errors.New("killed")
 
 // minute is the time that a restart has in these tests.
@@ -103,7 +103,7 @@ func (r *fixture) request(retryLimit int32) {
 	r.must(cluster.Client.Create(r.t.Context(), r.remediation))
 }
 
-// restart makes a new reconciler that remembers nothing.
+// restart makes a new reconciler without state in memory.
 func (r *fixture) restart() {
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:       "fake",
@@ -145,7 +145,7 @@ func (r *fixture) setHealth(healthy metav1.ConditionStatus) {
 	r.must(cluster.Client.Status().Update(r.t.Context(), r.owner))
 }
 
-// connection writes what the core says about the connection to the workload cluster.
+// connection writes the condition of the core about the connection to the workload cluster.
 func (r *fixture) connection(status metav1.ConditionStatus) {
 	r.t.Helper()
 	r.must(cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(r.home), r.home))
@@ -249,7 +249,7 @@ func condition(object client.Object, kind string) metav1.Condition {
 	return ptr.Deref(meta.FindStatusCondition(all, kind), metav1.Condition{})
 }
 
-// meanwhile lets something happen once, right after the first read.
+// meanwhile calls a function once, right after the first read.
 type meanwhile struct {
 	client.Reader
 	then func()

@@ -73,7 +73,7 @@ func (r *fairRate) take(namespace string, now time.Time) (wait time.Duration) {
 		own = &share{namespace: namespace}
 		r.shares = append(r.shares, own)
 	}
-	wait = r.turn(own)
+	wait = r.waitFor(own)
 	own.ends = now.Add(max(waitMin, 2*wait))
 	return wait
 }
@@ -86,7 +86,7 @@ func (r *fairRate) fill(now time.Time) {
 	r.filled = now
 	r.shares = slices.DeleteFunc(r.shares, func(s *share) bool { return now.After(s.ends) })
 	for _, each := range r.shares {
-		each.reserved = min(each.reserved, r.full())
+		each.reserved = min(each.reserved, r.maxReserved())
 	}
 	for r.unreserved() >= 1-rounding {
 		at := slices.IndexFunc(r.shares, r.hasRoom)
@@ -115,15 +115,15 @@ func (r *fairRate) unreserved() float64 {
 	return left
 }
 
-// full is how many calls a share may have.
-func (r *fairRate) full() int {
+// maxReserved is how many calls may be reserved for a share.
+func (r *fairRate) maxReserved() int {
 	return max(int(min(r.burst, r.perSecond*reserveTime.Seconds()))/max(len(r.shares), 1), 1)
 }
 
-func (r *fairRate) hasRoom(s *share) bool { return s.reserved < r.full() }
+func (r *fairRate) hasRoom(s *share) bool { return s.reserved < r.maxReserved() }
 
-// turn is how long it takes until a call is reserved for a share.
-func (r *fairRate) turn(own *share) time.Duration {
+// waitFor is how long it takes until a call is reserved for a share.
+func (r *fairRate) waitFor(own *share) time.Duration {
 	turns := 1
 	for _, each := range r.shares {
 		if each == own {

@@ -3,8 +3,8 @@
 
 // Package throttle prevents calls to a cloud account that cannot succeed now: calls over the account's rate, which the
 // namespaces that call it share, and calls while the cloud requested a pause or does not answer. It never waits: a call that
-// is prevented fails at once with a RateLimitedError, which has the time to wait. It also records where there was no capacity
-// or no quota a moment ago, for the caller to choose another place. Package account puts one around each driver.
+// is prevented fails at once with a RateLimitedError, which has the time to wait. It also records for which
+// offerings there was no capacity or no quota a moment ago, for the caller to choose another one. Package account puts one around each driver.
 package throttle
 
 import (
@@ -25,8 +25,8 @@ const (
 	// hintMax bounds the pause that a cloud requests. Some answers request a day, such as that of a maintenance page in
 	// front of a service; one call is made earlier.
 	hintMax = 10 * time.Minute
-	// asideMin and asideMax bound the time for which a type in a zone is put aside.
-	asideMin, asideMax = time.Minute, 30 * time.Minute
+	// unavailableMin and unavailableMax bound the time for which an offering is unavailable.
+	unavailableMin, unavailableMax = time.Minute, 30 * time.Minute
 )
 
 // Options are the limits of an account.
@@ -53,8 +53,8 @@ type Throttle[C any] struct {
 	// paused are the pauses of namespaces for which the cloud limited the rate of a call or did not answer it, and answered
 	// no other one since.
 	paused expiring.Map[string, namespacePause]
-	// unavailable are the offerings that are put aside, and those that were a while ago.
-	unavailable expiring.Map[scope, shortage]
+	// unavailable are the offerings that are unavailable, and those that were a while ago.
+	unavailable expiring.Map[scope, unavailability]
 }
 
 // Clock is a function that returns the time, as a clock.PassiveClock.
@@ -70,7 +70,7 @@ func (c Clock) Since(t time.Time) time.Duration { return c().Sub(t) }
 func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	return &Throttle[C]{
 		of: of, options: options, rate: newFairRate(options.Limits),
-		unavailable: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxUnavailable},
+		unavailable: expiring.Map[scope, unavailability]{Clock: Clock(options.Now), Max: maxUnavailable},
 		paused:      expiring.Map[string, namespacePause]{Clock: Clock(options.Now), TTL: 2 * hintMax, Max: maxUnavailable},
 	}
 }
@@ -82,7 +82,7 @@ func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver
 	}
 	created, err := t.of.Create(ctx, req)
 	t.recordPause(req.Identity.Owner.Namespace, err)
-	t.recordShortage(req.Identity.Owner.Namespace, req.Config, err)
+	t.recordResult(req.Identity.Owner.Namespace, req.Config, err)
 	return created, err
 }
 

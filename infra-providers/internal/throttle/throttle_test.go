@@ -183,7 +183,7 @@ func (b *env) wantShortage(instanceType, zone string, want UnavailableOffering) 
 	}
 }
 
-// TestShortageOfARequest: what only a price, a subnet or a placement group lacks says nothing about other requests
+// TestShortageOfARequest: what only a price, a subnet or a placement group lacks is no evidence about other requests
 // for the same type in the same zone.
 func TestShortageOfARequest(t *testing.T) {
 	t.Parallel()
@@ -233,7 +233,7 @@ func TestShortagesAreBounded(t *testing.T) {
 	if kept := b.UnavailableOffering("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(maxUnavailable)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
 		t.Errorf("%d bytes of an error are kept", len(kept.Error()))
 	}
-	b.now = b.now.Add(asideMin + asideMax)
+	b.now = b.now.Add(unavailableMin + unavailableMax)
 	if got := b.unavailable.Len(); got != 0 {
 		t.Errorf("%d places are kept long after they were short", got)
 	}

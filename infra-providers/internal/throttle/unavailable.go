@@ -13,56 +13,56 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-// maxUnavailable is how many are kept of an account: the authors of specs name the places.
+// maxUnavailable is how many are kept of an account: the authors of specs name the instance types and zones.
 const maxUnavailable = 10_000
 
 // Offering is an instance type in a zone.
 type Offering struct{ InstanceType, Zone string }
 
-// UnavailableOffering is why, and for how long, a place is put aside. The zero value is none.
+// UnavailableOffering is why, and until when, an offering is unavailable. The zero value is none.
 type UnavailableOffering struct {
 	Offering Offering
 	// Cause is the last error of the cloud: InsufficientCapacityError or QuotaExceededError.
 	Cause error
 	Until time.Time
-	// Left is the time until then; zero for a place that is not put aside.
+	// Left is the time until then; zero for an offering that is available.
 	Left time.Duration
 }
 
-// scope is what a shortage counts for: one namespace, because the answer of the cloud is about its machines, and in that
-// a place, or one request for the place.
+// scope is what an answer of the cloud applies to: one namespace, because it is about the machines of that, and in the
+// namespace an offering, or one configuration with the offering.
 type scope struct {
 	namespace string
 	offering  Offering
-	// request is the digest of a configuration whose shortage is its own; zero for one of the place.
+	// request is the digest of the configuration; zero for every configuration with the offering.
 	request [sha256.Size]byte
 }
 
-// shortage is the record of one.
-type shortage struct {
+// unavailability is why a scope is unavailable, and until when.
+type unavailability struct {
 	backoff
 	cause error
 }
 
-// UnavailableOffering returns whether the place of a configuration is put aside for the machines of a namespace. It does not prevent
-// the call: a caller whose earlier creation may have succeeded must create again all the same.
+// UnavailableOffering returns whether the offering of a configuration is unavailable to a namespace. It does not prevent the call: a caller whose earlier creation may have succeeded must create again all the same.
 func (t *Throttle[C]) UnavailableOffering(namespace string, config C) UnavailableOffering {
 	if t.options.Offering == nil {
 		return UnavailableOffering{}
 	}
 	at, now := t.offering(config), t.options.Now()
-	short := UnavailableOffering{Offering: at}
+	found := UnavailableOffering{Offering: at}
 	for _, of := range []scope{{namespace: namespace, offering: at}, {namespace, at, digest(config)}} {
 		known, ok := t.unavailable.Get(of)
-		if left := known.left(now); ok && (short.Cause == nil || left > short.Left) {
-			short = UnavailableOffering{Offering: at, Cause: known.cause, Until: known.until, Left: left}
+		if left := known.left(now); ok && (found.Cause == nil || left > found.Left) {
+			found = UnavailableOffering{Offering: at, Cause: known.cause, Until: known.until, Left: left}
 		}
 	}
-	return short
+	return found
 }
 
-// recordShortage puts a place aside, for longer each time that it has no capacity again soon after that.
-func (t *Throttle[C]) recordShortage(namespace string, config C, err error) {
+// recordResult records the result of a creation: an offering without capacity or quota is unavailable, for longer each
+// time that this is repeated soon after.
+func (t *Throttle[C]) recordResult(namespace string, config C, err error) {
 	if t.options.Offering == nil {
 		return
 	}
@@ -76,21 +76,21 @@ func (t *Throttle[C]) recordShortage(namespace string, config C, err error) {
 		t.unavailable.Delete(of)
 		t.unavailable.Delete(own)
 	case isFull && full.OfRequest:
-		t.putAside(own, err)
+		t.setUnavailable(own, err)
 	case isFull || driver.IsQuotaExceeded(err):
-		t.putAside(of, err)
+		t.setUnavailable(of, err)
 	}
 }
 
-func (t *Throttle[C]) putAside(of scope, err error) {
+func (t *Throttle[C]) setUnavailable(of scope, err error) {
 	known, _ := t.unavailable.Get(of)
 	known.cause = shortened(err)
-	// Many machines may be refused at once; that is one shortage, not many.
+	// Many machines may be refused at once; that counts once.
 	if now := t.options.Now(); known.left(now) == 0 {
-		known.grow(now, asideMin, asideMax, t.options.Jitter())
+		known.grow(now, unavailableMin, unavailableMax, t.options.Jitter())
 	}
-	// A shortage that comes later has nothing to do with this one, and begins with the shortest time again.
-	t.unavailable.SetUntil(of, known, known.until.Add(asideMax))
+	// A later refusal is independent of this one, and begins with the shortest time again.
+	t.unavailable.SetUntil(of, known, known.until.Add(unavailableMax))
 }
 
 // shortened keeps of an error at most the length of a condition: the server of an account chooses its length.

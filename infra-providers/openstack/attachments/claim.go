@@ -40,8 +40,8 @@ const (
 //	   └────────────────────────► ErrBusy ◄──────────────┘ (own port is deleted: both may do so, and neither continues)
 //
 // Of two callers at least one lists after both have written their claims, and withdraws. This requires of Neutron only
-// that a list includes what was answered before. Neutron's conditional update (If-Match) is not a lock: under load on
-// MariaDB it repeats updates that waited for each other without their condition, and let five callers succeed at once.
+// that a list includes what an earlier response has confirmed. Neutron's conditional update (If-Match) is not a lock: under load on
+// MariaDB updates that waited for each other are repeated without their condition, and five callers succeeded at once.
 //
 // After a caller ended without a result its claim blocks the machine until it expires.
 //

@@ -25,7 +25,7 @@ import (
 
 var worker = driver.Identity{UID: "u", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
-// neutron returns a client of a fake Neutron and the ports that a machine wants there.
+// neutron returns a client of a fake Neutron and the ports of a machine.
 func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []ports.CreateOptsBuilder) {
 	t.Helper()
 	cloud := openstackfake.New()

@@ -45,7 +45,7 @@ type Cloud struct {
 	things map[string]map[string]object
 	// hidden is the state of servers that answers do not have, by ID.
 	hidden map[string]*hiddenState
-	// Password is that of the login.
+	// password is that of the login.
 	password string
 	logins   int
 	changes  atomic.Int64

@@ -56,7 +56,7 @@ func (c *Cloud) service(kind, name, path string) object {
 	}}
 }
 
-// furnish fills the cloud with what an operator provides.
+// addDefaults adds what an operator provides.
 func (c *Cloud) addDefaults() {
 	owned := func(kind string, thing object) object {
 		thing["furnished"] = true

@@ -68,7 +68,7 @@ func fits(query url.Values) func(object) bool {
 	}
 }
 
-// update changes a thing.
+// update changes a resource.
 func (c *Cloud) update(kind string, r call) (object, *refusal) {
 	known := c.things[kind][r.PathValue("id")]
 	if known == nil {
@@ -82,7 +82,7 @@ func (c *Cloud) update(kind string, r call) (object, *refusal) {
 	return object{name: known}, nil
 }
 
-// revise counts a change.
+// countRevision counts a change.
 func (c *Cloud) countRevision(known object) {
 	revision, _ := known["revision_number"].(int)
 	known["revision_number"], known["updated_at"] = revision+1, timestamp()

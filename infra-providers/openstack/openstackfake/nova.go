@@ -12,27 +12,10 @@ import (
 	"strings"
 )
 
-// hiddenState is the state of a server that answers do not have.
-type hiddenState struct {
-	requested object
-	ports     []string
-	// disks are the volumes, and whether each is deleted with the server.
-	disks map[string]bool
-	group string
-	// builds is the number of reads during which the server is being created.
-	builds int
-	// tries is the number of hosts on which it failed.
-	tries int
-	// stops is the number of reads during which it is being deleted.
-	stops    int
-	stopping bool
-	// fault is the cause of the failure; a read returns it one read after the failure.
-	fault string
-}
-
-// Microversion is the only version that the fake accepts.
+// microversion is the only version that the fake accepts.
 const microversion = "2.64"
 
+// nova serves the Compute API.
 func (c *Cloud) nova() {
 	const root = "/compute/v2.1"
 	handle := func(pattern string, status int, do func(call) (object, *refusal)) {
@@ -105,33 +88,6 @@ func (c *Cloud) nova() {
 var zoneNames = []string{"nova", "zone-b"}
 
 func always(object) bool { return true }
-
-func (c *Cloud) serverGroups(handle func(string, int, func(call) (object, *refusal))) {
-	const kind = "os-server-groups"
-	handle("GET /"+kind, http.StatusOK, func(r call) (object, *refusal) {
-		if offset := r.URL.Query().Get("offset"); offset != "" && offset != "0" {
-			return object{"server_groups": []object{}}, nil
-		}
-		return object{"server_groups": shown(c.list(kind, always))}, nil
-	})
-	handle("GET /"+kind+"/{id}", http.StatusOK, func(r call) (object, *refusal) {
-		if known := c.things[kind][r.PathValue("id")]; known != nil {
-			return object{"server_group": known}, nil
-		}
-		return nil, notFound("Instance group " + r.PathValue("id"))
-	})
-	handle("POST /"+kind, http.StatusOK, func(r call) (object, *refusal) {
-		requested := r.body["server_group"].(object)
-		return object{"server_group": c.put(kind, object{"name": requested["name"], "policy": requested["policy"], "members": []string{}})}, nil
-	})
-	handle("DELETE /"+kind+"/{id}", http.StatusNoContent, func(r call) (object, *refusal) {
-		if c.things[kind][r.PathValue("id")] == nil {
-			return nil, notFound("Instance group " + r.PathValue("id"))
-		}
-		delete(c.things[kind], r.PathValue("id"))
-		return nil, nil
-	})
-}
 
 var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
 
@@ -269,125 +225,6 @@ func checkLabels(requested object) *refusal {
 	return nil
 }
 
-// advance counts a read as the passing of time for a server.
-func (c *Cloud) advance(id string) {
-	known, hidden := c.things["servers"][id], c.hidden[id]
-	switch {
-	case known == nil:
-	case hidden.stopping:
-		if hidden.stops--; hidden.stops < 0 {
-			c.terminate(id)
-		}
-	case known["status"] == "BUILD":
-		if hidden.builds--; hidden.builds < 0 {
-			c.schedule(known, hidden)
-		}
-	case known["status"] == "HARD_REBOOT":
-		known["status"], known["OS-EXT-STS:task_state"] = "ACTIVE", nil
-	case hidden.fault != "" && known["fault"] == nil:
-		known["fault"] = object{"code": 500, "created": timestamp(), "message": hidden.fault}
-	}
-}
-
-// schedule does what the scheduler and the host do with a server.
-func (c *Cloud) schedule(known object, hidden *hiddenState) {
-	known["OS-EXT-STS:task_state"] = nil
-	requested := hidden.requested["server"].(object)
-	if requested["flavorRef"] == "3" || c.hasNoHostLeft(hidden) {
-		known["status"], hidden.fault = "ERROR", "No valid host was found. There are not enough hosts available."
-		return
-	}
-	known["hostId"] = "a-host"
-	addresses := object{}
-	for _, id := range hidden.ports {
-		port := c.things["ports"][id]
-		if port != nil && port["device_id"] != "" && hidden.tries < hosts-1 {
-			// Nova detaches the port of any server that has it, and tries another host.
-			port["device_id"], port["device_owner"] = "", ""
-			hidden.tries++
-			known["OS-EXT-STS:task_state"], known["hostId"] = "scheduling", ""
-			return
-		}
-		if port == nil || port["device_id"] != "" {
-			known["status"], hidden.fault = "ERROR", "Build of instance "+fmt.Sprint(known["id"])+" aborted: Port "+id+" is still in use."
-			return
-		}
-		port["device_id"], port["device_owner"], port["status"] = known["id"], "compute:nova", "ACTIVE"
-		c.countRevision(port)
-		network := fmt.Sprint(c.things["networks"][port["network_id"].(string)]["name"])
-		addresses[network] = append(entries(addresses[network]), c.addressesOf(port)...)
-	}
-	known["status"], known["addresses"], known["OS-SRV-USG:launched_at"] = "ACTIVE", addresses, "2026-01-01T00:00:00.000000"
-	known["OS-EXT-AZ:availability_zone"] = "nova"
-	if zone, _ := requested["availability_zone"].(string); zone != "" {
-		known["OS-EXT-AZ:availability_zone"] = zone
-	}
-}
-
-// hosts is the number of hosts.
-const hosts = 2
-
-// hasNoHostLeft reports whether the group of a server needs another host for it, and none is left.
-func (c *Cloud) hasNoHostLeft(of *hiddenState) bool {
-	group := c.things["os-server-groups"][of.group]
-	if group == nil || group["policy"] != "anti-affinity" {
-		return false
-	}
-	taken := 0
-	for _, member := range group["members"].([]string) {
-		if known := c.things["servers"][member]; known != nil && known["hostId"] != "" {
-			taken++
-		}
-	}
-	return taken >= hosts
-}
-
-func entries(known any) []object {
-	all, _ := known.([]object)
-	return all
-}
-
-// Attach attaches a new volume without tags to a server, and returns a function that reports whether the volume still
-// exists and then deletes it.
-func (c *Cloud) Attach(server string) func() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	id := c.put("volumes", object{"name": "pvc-1", "size": 1, "metadata": object{}, "status": "in-use"})["id"].(string)
-	if c.hidden[server].disks == nil {
-		c.hidden[server].disks = map[string]bool{}
-	}
-	c.hidden[server].disks[id] = false
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, there := c.things["volumes"][id]
-		delete(c.things["volumes"], id)
-		return there
-	}
-}
-
-// terminate deletes a server with the volumes that are deleted with it.
-func (c *Cloud) terminate(id string) {
-	for _, port := range c.things["ports"] {
-		if port["device_id"] == id {
-			port["device_id"], port["device_owner"] = "", ""
-			c.countRevision(port)
-		}
-	}
-	for volume, goes := range c.hidden[id].disks {
-		if goes {
-			delete(c.things["volumes"], volume)
-		} else if known := c.things["volumes"][volume]; known != nil {
-			known["status"] = "available"
-		}
-	}
-	if group := c.things["os-server-groups"][c.hidden[id].group]; group != nil {
-		group["members"] = slices.DeleteFunc(group["members"].([]string), func(member string) bool { return member == id })
-	}
-	delete(c.things["servers"], id)
-	delete(c.hidden, id)
-}
-
 func words(list any) []string {
 	all := []string{}
 	items, _ := list.([]any)
@@ -395,63 +232,4 @@ func words(list any) []string {
 		all = append(all, fmt.Sprint(item))
 	}
 	return all
-}
-
-// Untag removes the tags of a server and of its attachments, as an operator might, and returns a function that reports
-// whether all of them still exist and then deletes them.
-func (c *Cloud) Untag(server string, keys ...string) func() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kept := map[string]string{}
-	mine := func(kind, id string) {
-		kept[id] = kind
-		thing := c.things[kind][id]
-		if metadata, ok := thing["metadata"].(object); ok {
-			thing["metadata"] = without(metadata, keys)
-		}
-		if tags, ok := thing["tags"].([]string); ok {
-			thing["tags"] = slices.DeleteFunc(slices.Clone(tags), func(tag string) bool {
-				key, _, _ := strings.Cut(tag, "=")
-				return slices.Contains(keys, strings.ReplaceAll(key, ":", "/"))
-			})
-		}
-	}
-	mine("servers", server)
-	for id, port := range c.things["ports"] {
-		if port["device_id"] != server {
-			continue
-		}
-		mine("ports", id)
-		for address, known := range c.things["floatingips"] {
-			if known["port_id"] == id {
-				mine("floatingips", address)
-			}
-		}
-	}
-	for id := range c.hidden[server].disks {
-		mine("volumes", id)
-	}
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		there := c.things["servers"][server] != nil && c.things["servers"][server]["status"] == "ACTIVE"
-		if there {
-			c.terminate(server)
-		}
-		for id, kind := range kept {
-			if kind != "servers" {
-				there = there && c.things[kind][id] != nil
-				delete(c.things[kind], id)
-			}
-		}
-		return there
-	}
-}
-
-func without(metadata object, keys []string) object {
-	left := maps.Clone(metadata)
-	for _, key := range keys {
-		delete(left, strings.ReplaceAll(key, "/", ":"))
-	}
-	return left
 }

@@ -27,10 +27,10 @@ import (
 const Window = 5 * time.Minute
 
 const (
-	// MaxEntries bounds the places, and the faults, of an account. Lists come from the cloud, and a Secret chooses the
+	// MaxEntries bounds the offerings, and the faults, of an account. Lists come from the cloud, and a Secret chooses the
 	// cloud.
 	MaxEntries = 1000
-	// maxKey is the maximum length in bytes of an ID, and of the names of a place together, to be cached.
+	// maxKey is the maximum length in bytes of an ID, and of the names of an offering together, to be cached.
 	// Nova has at most 255 in each.
 	maxKey = 1 << 10
 	// maxReadsWhenFull is how many faults are read in a minute while as many as allowed are cached: each one that is added
@@ -42,8 +42,8 @@ const (
 type Cache struct {
 	clock clock.PassiveClock
 	// faults are the causes of failed servers, by their IDs, as far as lists do not have them.
-	faults expiring.Map[string, servers.Fault]
-	places expiring.Map[Place, time.Time]
+	faults    expiring.Map[string, servers.Fault]
+	offerings expiring.Map[Offering, time.Time]
 
 	mu sync.Mutex
 	// reads are those since a time while the cache of faults was full.
@@ -51,15 +51,15 @@ type Cache struct {
 	since time.Time
 }
 
-// Place is a flavor in a zone for the machines of a namespace. Whether a host accepts a server may depend on what only
+// Offering is a flavor in a zone for the machines of a namespace. Whether a host accepts a server may depend on what only
 // their requests have, such as an image, so namespaces that share an account do not share shortages.
-type Place struct{ Namespace, Flavor, Zone string }
+type Offering struct{ Namespace, Flavor, Zone string }
 
 // New returns an empty cache.
 func New(clock clock.PassiveClock) *Cache {
 	c := &Cache{clock: clock}
 	c.faults.Clock, c.faults.Max = clock, MaxEntries
-	c.places.Clock, c.places.Max = clock, MaxEntries
+	c.offerings.Clock, c.offerings.Max = clock, MaxEntries
 	return c
 }
 
@@ -102,19 +102,19 @@ func (c *Cache) mayRead() bool {
 func (c *Cache) DeleteFault(serverID string) { c.faults.Delete(serverID) }
 
 // Observe records that a server with a flavor in a zone found no host within the window.
-func (c *Cache) Observe(server servers.Server, at Place) {
+func (c *Cache) Observe(server servers.Server, at Offering) {
 	if !HasNoHost(server) || len(at.Namespace)+len(at.Flavor)+len(at.Zone) > maxKey {
 		return
 	}
-	at = Place{strings.Clone(at.Namespace), strings.Clone(at.Flavor), strings.Clone(at.Zone)}
-	if since, known := c.places.Get(at); !known || since.Before(server.Fault.Created) {
-		c.places.SetUntil(at, server.Fault.Created, server.Fault.Created.Add(Window))
+	at = Offering{strings.Clone(at.Namespace), strings.Clone(at.Flavor), strings.Clone(at.Zone)}
+	if since, known := c.offerings.Get(at); !known || since.Before(server.Fault.Created) {
+		c.offerings.SetUntil(at, server.Fault.Created, server.Fault.Created.Add(Window))
 	}
 }
 
 // Check fails with InsufficientCapacityError for a flavor in a zone for which a server found no host within the window.
-func (c *Cache) Check(at Place) error {
-	if !c.places.Has(at) {
+func (c *Cache) Check(at Offering) error {
+	if !c.offerings.Has(at) {
 		return nil
 	}
 	return &driver.InsufficientCapacityError{InstanceType: at.Flavor, Zone: at.Zone, Err: errors.New("a server of this flavor found no host a moment ago")}

@@ -23,7 +23,7 @@ func noHost(id string, at time.Time) servers.Server {
 	return servers.Server{ID: id, Status: "ERROR", Fault: servers.Fault{Code: http.StatusInternalServerError, Created: at}}
 }
 
-// TestCacheIsBounded has a Nova whose lists have ever other servers without a host, in unknown places and with long faults.
+// TestCacheIsBounded has a Nova whose lists have ever other servers without a host, of unknown offerings and with long faults.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	const listed = MaxEntries + 200
@@ -48,10 +48,10 @@ func TestCacheIsBounded(t *testing.T) {
 			}
 			server := servers.Server{ID: name, Status: "ERROR"}
 			c.AddFault(t.Context(), compute, &server)
-			c.Observe(server, Place{Flavor: name})
+			c.Observe(server, Offering{Flavor: name})
 		}
-		if c.faults.Len() > MaxEntries || c.places.Len() > MaxEntries {
-			t.Errorf("%d faults and %d places are cached, want at most %d of each", c.faults.Len(), c.places.Len(), MaxEntries)
+		if c.faults.Len() > MaxEntries || c.offerings.Len() > MaxEntries {
+			t.Errorf("%d faults and %d offerings are cached, want at most %d of each", c.faults.Len(), c.offerings.Len(), MaxEntries)
 		}
 		for id, fault := range c.faults.All() {
 			if len(fault.Message)+len(fault.Details) > 4096 {
@@ -61,13 +61,13 @@ func TestCacheIsBounded(t *testing.T) {
 		if c.faults.Has(long) {
 			t.Error("the fault of a server with a long ID is cached")
 		}
-		if c.places.Has(Place{Flavor: long}) {
-			t.Error("a place with a long name is cached")
+		if c.offerings.Has(Offering{Flavor: long}) {
+			t.Error("an offering with a long name is cached")
 		}
 		clock.SetTime(clock.Now().Add(Window))
 	}
-	if err := c.Check(Place{}); err != nil {
-		t.Errorf("a place without a shortage: got %v", err)
+	if err := c.Check(Offering{}); err != nil {
+		t.Errorf("an offering without a shortage: got %v", err)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestFaultIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestShortageExpires records places up to the bound, where a new one replaces the one that expires first.
+// TestShortageExpires records offerings up to the bound, where a new one replaces the one that expires first.
 func TestShortageExpires(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000, 0)
@@ -107,27 +107,27 @@ func TestShortageExpires(t *testing.T) {
 	c := New(clock)
 	wantShort := func(flavor string, want bool) {
 		t.Helper()
-		err := c.Check(Place{Flavor: flavor, Zone: "z"})
+		err := c.Check(Offering{Flavor: flavor, Zone: "z"})
 		if driver.IsInsufficientCapacity(err) != want || !want && err != nil {
 			t.Errorf("flavor %s: got %v, want a shortage: %t", flavor, err, want)
 		}
 	}
 	for n := range MaxEntries {
-		c.Observe(noHost("s", start), Place{Flavor: fmt.Sprint(n), Zone: "z"})
+		c.Observe(noHost("s", start), Offering{Flavor: fmt.Sprint(n), Zone: "z"})
 	}
-	c.Observe(noHost("s", start.Add(time.Second)), Place{Flavor: "new", Zone: "z"})
+	c.Observe(noHost("s", start.Add(time.Second)), Offering{Flavor: "new", Zone: "z"})
 	wantShort("0", false)
 	wantShort("1", true)
 	wantShort("new", true)
-	c.Observe(noHost("s", start.Add(-time.Minute)), Place{Flavor: "1", Zone: "z"}) // an earlier failure does not shorten it
+	c.Observe(noHost("s", start.Add(-time.Minute)), Offering{Flavor: "1", Zone: "z"}) // an earlier failure does not shorten it
 	clock.SetTime(start.Add(Window - 1))
 	wantShort("1", true)
 	clock.SetTime(start.Add(Window))
 	wantShort("1", false)
 	wantShort("new", true)
-	c.Observe(noHost("s", start), Place{Flavor: "old", Zone: "z"})
+	c.Observe(noHost("s", start), Offering{Flavor: "old", Zone: "z"})
 	wantShort("old", false)
-	if err := c.Check(Place{Flavor: "new", Zone: "other"}); err != nil {
+	if err := c.Check(Offering{Flavor: "new", Zone: "other"}); err != nil {
 		t.Errorf("another zone: got %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestShortageIsOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000, 0)
 	c := New(clocktesting.NewFakePassiveClock(start))
-	at := Place{Namespace: "a", Flavor: "m1.small", Zone: "z"}
+	at := Offering{Namespace: "a", Flavor: "m1.small", Zone: "z"}
 	c.Observe(noHost("s", start), at)
 	if err := c.Check(at); !driver.IsInsufficientCapacity(err) {
 		t.Errorf("the namespace of the server: got %v", err)

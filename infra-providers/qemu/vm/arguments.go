@@ -35,7 +35,7 @@ func Arguments(spec Spec, at Files) []string {
 		"-name", "guest=" + escape(spec.ID),
 		"-nodefaults", "-no-user-config", "-display", "none",
 		"-daemonize", "-pidfile", at.PID,
-		// The process keeps running after the guest powers off, which distinguishes that from a process that died.
+		// The process keeps running after the guest powers off, which distinguishes that from a process that has crashed.
 		"-no-shutdown",
 		"-chardev", "socket,id=qmp,server=on,wait=off,path=" + escape(at.Socket), "-mon", "chardev=qmp,mode=control",
 		"-chardev", "ringbuf,id=console,size=" + strconv.Itoa(ConsoleBuffer), "-serial", "chardev:console",

@@ -104,7 +104,7 @@ func profile(place vcenter.Place) []types.BaseVirtualMachineProfileSpec {
 
 func devices(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	var changes []types.BaseVirtualDeviceConfigSpec
-	for _, step := range []func(Shape, vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error){grow, add, cards} {
+	for _, step := range []func(Shape, vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error){growDisk, addDisks, networkCards} {
 		more, err := step(shape, place)
 		if err != nil {
 			return nil, err
@@ -114,8 +114,8 @@ func devices(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigS
 	return changes, nil
 }
 
-// grow enlarges the first disk.
-func grow(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+// growDisk enlarges the first disk.
+func growDisk(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	if shape.DiskGiB == 0 {
 		return nil, nil
 	}
@@ -139,8 +139,8 @@ func grow(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec
 	}}, nil
 }
 
-// add makes the empty disks on the controller of the first disk.
-func add(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+// addDisks adds the empty disks on the controller of the first disk.
+func addDisks(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	if len(shape.Disks) == 0 {
 		return nil, nil
 	}
@@ -200,8 +200,8 @@ func freeUnit(all object.VirtualDeviceList, controller types.BaseVirtualControll
 	return 0, false
 }
 
-// cards replaces the template's network cards.
-func cards(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+// networkCards replaces the network cards of the template.
+func networkCards(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	if len(shape.Networks) == 0 {
 		return nil, nil
 	}

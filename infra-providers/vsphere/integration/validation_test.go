@@ -14,7 +14,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
-func TestVSphereMachineIsDefaulted(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	t.Parallel()
 	machine := stored(t, infrav1.VSphereMachineSpec{Template: "t", Disks: []infrav1.VSphereDisk{{SizeGiB: 1}}, Networks: []infrav1.VSphereNetwork{{Name: "n"}}})
 	want := infrav1.VSphereMachineSpec{
@@ -27,8 +27,8 @@ func TestVSphereMachineIsDefaulted(t *testing.T) {
 	}
 }
 
-// TestVSphereMachineSpecIsImmutable proves the CEL rules: a field changed, added and removed.
-func TestVSphereMachineSpecIsImmutable(t *testing.T) {
+// TestSpecIsImmutable proves the CEL rules: a field changed, added and removed.
+func TestSpecIsImmutable(t *testing.T) {
 	t.Parallel()
 	full := infrav1.VSphereMachineSpec{
 		Template: "t", CredentialsSecretName: "s", Server: "vc", Datacenter: "dc", Snapshot: "sn",
@@ -84,7 +84,7 @@ func TestVSphereMachineSpecIsImmutable(t *testing.T) {
 	wantRefusal(t, cluster.Client.Update(t.Context(), bare), "")
 }
 
-func TestVSphereMachineValidation(t *testing.T) {
+func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spec   infrav1.VSphereMachineSpec
@@ -112,7 +112,7 @@ func TestVSphereMachineValidation(t *testing.T) {
 	}
 }
 
-func TestVSphereMachineTemplateIsImmutable(t *testing.T) {
+func TestTemplateIsImmutable(t *testing.T) {
 	t.Parallel()
 	template := &infrav1.VSphereMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
 	template.Spec.Template.Spec.Template = "t"

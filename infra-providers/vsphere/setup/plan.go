@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package setup sets up a cloned virtual machine, and removes it, with one task of vCenter at a time. What is still to be
-// done is written into the virtual machine itself, so that another process continues where one died:
+// done is written into the virtual machine itself, so that another process continues where one was killed:
 //
 //	clone ─► reconfigure ─► upgrade hardware ─► join DRS ─► tag ─► power on ─► clear the plan
 //	              leave DRS ─► power off ─► detach what others attached ─► destroy
 //
-// It never waits: Observe reads how the last task stands, and Next starts the next one, if none is under way. The driver
+// It never waits: Observe reads the state of the last task, and Next starts the next one, if none is under way. The driver
 // decides when.
 package setup
 

@@ -59,7 +59,7 @@ const (
 	Down Direction = true
 )
 
-// Progress is how the last step of a virtual machine stands. The zero value is one that no step was taken of.
+// Progress is the state of the last step of a virtual machine. The zero value is one without a step.
 type Progress struct {
 	// Running is true while the task of the step is under way.
 	Running bool
@@ -72,7 +72,7 @@ type Progress struct {
 // Due reports whether the next step may be taken.
 func (p Progress) Due() bool { return !p.Running && !p.Paused }
 
-// Observe reads how the last step of a virtual machine stands. It changes nothing in vCenter.
+// Observe reads the state of the last step of a virtual machine. It changes nothing in vCenter.
 func (s *Steps) Observe(ctx context.Context, client *vim25.Client, uuid string) (Progress, error) {
 	last, ok := s.Tasks.Get(uuid)
 	if !ok || last.Task == nil {

@@ -31,7 +31,7 @@ func Encrypted(server string) bool {
 }
 
 // guard has a client connect only where package egress allows it. The SDK connects by itself for TLS, to accept a
-// thumbprint where no authority vouches for the certificate; so does this.
+// thumbprint where no authority has signed the certificate; so does this.
 func guard(client *soap.Client) {
 	transport := client.DefaultTransport()
 	egress.Restrict(transport, net.Dialer{Timeout: connecting, KeepAlive: connecting})

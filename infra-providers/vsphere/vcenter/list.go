@@ -65,7 +65,7 @@ func (s *Session) yieldOurs(page []types.ObjectContent, yield func(VM, error) bo
 		if vm.Record == "" {
 			continue
 		}
-		s.remember(vm)
+		s.recordFolder(vm)
 		if !yield(vm, nil) {
 			return false
 		}

@@ -26,7 +26,7 @@ const poolTTL = 15 * time.Minute
 // Pool keeps one session per account, so that a vCenter's few sessions are not used up. Rotated credentials
 // are another account; the session of the old ones ends by itself when it is not used any more, and is removed.
 type Pool struct {
-	// Transport wraps how sessions speak HTTP; nil leaves it as it is.
+	// Transport wraps the HTTP transport of sessions; nil wraps nothing.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// Now is the clock; nil is the real one.
 	Now func() time.Time

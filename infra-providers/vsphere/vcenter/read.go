@@ -52,7 +52,7 @@ func (s *Session) Find(ctx context.Context, client *vim25.Client, uuid string) (
 	instance := true
 	found, err := search(ctx, client, uuid, &instance)
 	for _, vm := range found {
-		s.remember(vm)
+		s.recordFolder(vm)
 	}
 	return found, err
 }
@@ -94,7 +94,7 @@ func Read(ctx context.Context, client *vim25.Client, ref types.ManagedObjectRefe
 	return decode(content[0])
 }
 
-// Results returns how each task stands. A task that the server forgot is missing.
+// Results returns the state of each task. A task that the server has no longer is missing.
 func Results(ctx context.Context, client *vim25.Client, refs ...types.ManagedObjectReference) (map[types.ManagedObjectReference]types.TaskInfo, error) {
 	known := map[types.ManagedObjectReference]types.TaskInfo{}
 	if len(refs) == 0 {
@@ -102,7 +102,7 @@ func Results(ctx context.Context, client *vim25.Client, refs ...types.ManagedObj
 	}
 	content, err := retrieve(ctx, client, []string{"info"}, refs...)
 	if fault.Is(err, &types.ManagedObjectNotFound{}) {
-		// One task that is forgotten spoils the call for all.
+		// One task that does not exist any more fails the call for all.
 		if len(refs) == 1 {
 			return known, nil
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// TestDecode reads what a vCenter may say about the parameters that carry a record and a plan.
+// TestDecode reads what a vCenter may return for the parameters that contain a record and a plan.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	self := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-1"}
@@ -32,8 +32,8 @@ func TestDecode(t *testing.T) {
 		"takes parameters out of all": {types.ObjectContent{PropSet: []types.DynamicProperty{named, {Name: "config.extraConfig", Val: types.ArrayOfOptionValue{
 			OptionValue: []types.BaseOptionValue{&types.OptionValue{Key: "other", Value: "o"}, &types.OptionValue{Key: RecordKey, Value: "r"}},
 		}}}}, read{Name: "worker", Record: "r"}},
-		"knows virtual machines that have none": {types.ObjectContent{PropSet: []types.DynamicProperty{named}}, read{Name: "worker"}},
-		"knows virtual machines that are said to miss them": {types.ObjectContent{
+		"returns virtual machines that have none": {types.ObjectContent{PropSet: []types.DynamicProperty{named}}, read{Name: "worker"}},
+		"returns virtual machines whose properties are reported as missing": {types.ObjectContent{
 			PropSet: []types.DynamicProperty{named}, MissingSet: []types.MissingProperty{missing(keyed(RecordKey)), missing(keyed(PlanKey))},
 		}, read{Name: "worker"}},
 		"fails when anything else is missing": {types.ObjectContent{MissingSet: []types.MissingProperty{missing("name")}}, read{Failed: true}},

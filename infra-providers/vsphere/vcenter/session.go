@@ -279,7 +279,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	bare, in, other := s.bare, s.client != nil, s.rest
 	if s.moved != nil {
-		in, other = false, nil // the vCenter that knows the session does not answer
+		in, other = false, nil // the vCenter of the session does not answer
 	}
 	s.ended = true
 	s.mu.Unlock()
@@ -293,8 +293,8 @@ func (s *Session) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// renewing logs in again when the server forgot the session, and then repeats the call, which was not
-// carried out.
+// renewing logs in again when the server has ended the session, and then repeats the call, which was not
+// executed.
 type renewing struct {
 	next    soap.RoundTripper
 	session *Session
@@ -331,7 +331,7 @@ func Answered(err error, status int) bool {
 }
 
 // Rest calls a function with a client of the REST API that is logged in, and once more when the server
-// forgot that session.
+// has ended that session.
 func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error {
 	client, err := s.Client(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var errUnderWay = errors.New("a clone whose answer was lost is under way, and may be this machine's")
 
-// UnknownClones is about clones that may be under way and whose tasks this process does not know: an earlier process
+// UnknownClones records clones that may be under way and whose tasks are unknown to this process: an earlier process
 // requested them, or their answers were lost. Until they have ended it is not certain that a virtual machine does not
 // exist. The zero value is one with an earlier process.
 type UnknownClones struct {
@@ -42,7 +42,7 @@ func (c *UnknownClones) Add() {
 	c.state = unknownClones{added: c.state.added + 1}
 }
 
-// Ended returns an error while such a clone is under way. Clones that the caller knows do not count.
+// Ended returns an error while such a clone is under way. Clones of known tasks do not count.
 //
 // A virtual machine that was looked for before may have appeared meanwhile, and has to be looked for again, unless none
 // is true: then there was no such clone before either.
@@ -54,13 +54,13 @@ func (c *UnknownClones) Ended(ctx context.Context, client *vim25.Client, known f
 	if was.until.IsZero() {
 		now, err := methods.GetCurrentTime(ctx, client)
 		if err != nil {
-			return false, fmt.Errorf("asking vCenter for its time: %w", err)
+			return false, fmt.Errorf("reading the time of vCenter: %w", err)
 		}
 		was.until = *now
 	}
 	under, err := cloning(ctx, client, was.until, known)
 	if err != nil {
-		return false, fmt.Errorf("asking vCenter for clones under way: %w", err)
+		return false, fmt.Errorf("listing the clones under way: %w", err)
 	}
 	was.ended = !under
 	c.store(was)

@@ -34,8 +34,8 @@ var (
 // location is where a virtual machine was seen, whatever the user: credentials that are replaced have another session.
 type location struct{ server, uuid string }
 
-// remember records the folder of a virtual machine.
-func (s *Session) remember(vm VM) {
+// recordFolder records the folder of a virtual machine.
+func (s *Session) recordFolder(vm VM) {
 	if vm.Config != nil && vm.Parent != nil && s.folders != nil {
 		s.folders.Set(location{s.account.Server, vm.Config.InstanceUuid}, *vm.Parent)
 	}

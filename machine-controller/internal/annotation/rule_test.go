@@ -22,7 +22,7 @@ func TestRules(t *testing.T) {
 		"it has none":               {},
 		"it freezes":                {annotations: map[string]string{freeze: "true"}},
 		"it keeps from freezing":    {annotations: map[string]string{freeze: "false"}},
-		"it shouts":                 {map[string]string{freeze: "True"}, `the annotation drover.io/freeze is "True": use "true" or "false"; until then it freezes`},
+		"it is capitalised":         {map[string]string{freeze: "True"}, `the annotation drover.io/freeze is "True": use "true" or "false"; until then it freezes`},
 		"it has no value":           {map[string]string{freeze: ""}, `the annotation drover.io/freeze is "": use "true" or "false"; until then it freezes`},
 		"it is scaled":              {annotations: map[string]string{least: "0", most: "3"}},
 		"it is kept at one size":    {annotations: map[string]string{least: "3", most: "3"}},

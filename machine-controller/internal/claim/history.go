@@ -4,7 +4,7 @@
 // Package claim makes sure that one management cluster at a time acts on a workload cluster. A management
 // cluster that is restored from a snapshot and runs beside its original has the same Clusters and the same
 // credentials, and would drain and delete what the original has created since. Nothing in etcd distinguishes the two,
-// so the arbiter is the workload cluster, which both can reach: a Lease there names who acts on it.
+// so the workload cluster, which both can reach, decides: a Lease in it names the management cluster that acts on it.
 //
 //	management cluster                          workload cluster
 //	History: holder and sequence, ─ written ──▶  Lease: holder and sequence,

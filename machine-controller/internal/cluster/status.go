@@ -81,9 +81,9 @@ func controlPlaneStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControl
 	var desired, ready, available, upToDate int32
 	for _, m := range machines {
 		desired++
-		ready += one(m, clusterv1.MachineReadyCondition)
-		available += one(m, clusterv1.MachineAvailableCondition)
-		upToDate += one(m, clusterv1.MachineUpToDateCondition)
+		ready += countIf(m, clusterv1.MachineReadyCondition)
+		available += countIf(m, clusterv1.MachineAvailableCondition)
+		upToDate += countIf(m, clusterv1.MachineUpToDateCondition)
 	}
 	replicas := desired
 	return &clusterv1.ClusterControlPlaneStatus{
@@ -105,7 +105,7 @@ func phaseOf(c *clusterv1.Cluster) clusterv1.ClusterPhase {
 }
 
 // available is true once the workload cluster can be used and everything that belongs to
-// the Cluster is well.
+// the Cluster is available.
 func available(c *clusterv1.Cluster) metav1.Condition {
 	types := conditions.ForConditionTypes{
 		clusterv1.ClusterDeletingCondition,

@@ -58,9 +58,9 @@ func (w workers) status() *clusterv1.WorkersStatus {
 	for _, m := range w.machines {
 		desired++
 		replicas++
-		ready += one(m, clusterv1.MachineReadyCondition)
-		available += one(m, clusterv1.MachineAvailableCondition)
-		upToDate += one(m, clusterv1.MachineUpToDateCondition)
+		ready += countIf(m, clusterv1.MachineReadyCondition)
+		available += countIf(m, clusterv1.MachineAvailableCondition)
+		upToDate += countIf(m, clusterv1.MachineUpToDateCondition)
 	}
 	return &clusterv1.WorkersStatus{
 		DesiredReplicas: &desired, Replicas: &replicas, ReadyReplicas: &ready, AvailableReplicas: &available, UpToDateReplicas: &upToDate,
@@ -73,7 +73,8 @@ func add(total, n *int32) {
 	}
 }
 
-func one(m *clusterv1.Machine, condition string) int32 {
+// countIf returns 1 if a condition of the Machine is True, and 0 otherwise.
+func countIf(m *clusterv1.Machine, condition string) int32 {
 	if conditions.IsTrue(m, condition) {
 		return 1
 	}

@@ -33,7 +33,7 @@ func (m *InfraMachine) FailureDomain() (domain string, reported bool) {
 	return domain, reported
 }
 
-// Interruptible reports whether the cloud may take the machine away at short notice (spot).
+// Interruptible reports whether the cloud may terminate the machine at short notice (spot).
 func (m *InfraMachine) Interruptible() bool {
 	value, _, _ := unstructured.NestedBool(m.Unstructured.Object, "status", "interruptible")
 	return value

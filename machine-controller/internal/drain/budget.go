@@ -36,7 +36,7 @@ type budget struct {
 }
 
 // of returns the budgets that select the Pod. Without the permission to list them it returns none: the API
-// server still guards them, only its refusal cannot be explained.
+// server still enforces the budgets, only its refusal cannot be explained.
 func (b *budgets) of(ctx context.Context, pod *corev1.Pod) ([]*budget, error) {
 	all, read := b.byNamespace[pod.Namespace]
 	if !read {
@@ -101,8 +101,8 @@ func (b *budget) block() Cause {
 		cause.Kind = BudgetUnobserved
 	case b.Status.DisruptionsAllowed > 0:
 		return Cause{}
-	case b.never() != "":
-		cause.Kind, cause.Detail = BudgetMisconfigured, b.never()
+	case b.misconfiguration() != "":
+		cause.Kind, cause.Detail = BudgetMisconfigured, b.misconfiguration()
 	case b.syncFailed():
 		cause.Kind = BudgetUncomputed
 	default:
@@ -111,8 +111,8 @@ func (b *budget) block() Cause {
 	return cause
 }
 
-// never is why the budget can never allow a disruption, even if all its Pods are healthy.
-func (b *budget) never() string {
+// misconfiguration is why the budget can never allow a disruption, even if all its Pods are healthy.
+func (b *budget) misconfiguration() string {
 	if m := b.Spec.MaxUnavailable; m != nil && (m.String() == "0" || m.String() == "0%") {
 		return "maxUnavailable is " + m.String()
 	}

@@ -129,7 +129,7 @@ func (v View) finalDecision(pod *corev1.Pod, d Decision) Decision {
 	return d
 }
 
-// longTerminating gives up on Pods that only a stopped kubelet could confirm: their deletion timestamp, which
+// longTerminating skips Pods whose termination only a stopped kubelet could confirm: their deletion timestamp, which
 // includes the grace period, passed more than a second ago.
 func (v View) longTerminating(pod *corev1.Pod) (Decision, bool) {
 	if !v.Unreachable && !v.pastDeadline() || pod.DeletionTimestamp == nil {

@@ -22,7 +22,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-func TestNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
+func TestDrainNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web", unmanaged, withEmptyDir)
@@ -49,7 +49,7 @@ func TestNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
 	}
 }
 
-func TestNodeKeepsToTheBudget(t *testing.T) {
+func TestDrainNodeKeepsToTheBudget(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	pdb := s.budget("web", "web", 1)
@@ -81,7 +81,7 @@ func TestNodeKeepsToTheBudget(t *testing.T) {
 	s.wantPods("web-2!")
 }
 
-func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
+func TestDrainNodeNamesMisconfiguredBudgets(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.budget("never", "web", 0, func(b *policyv1.PodDisruptionBudget) {
@@ -104,7 +104,7 @@ func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
 	}
 }
 
-// The foretelling would be worthless if the API server decided otherwise.
+// TestPredictAgreesWithTheAPIServer compares the predicted refusals with those of the API server.
 func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 	t.Parallel()
 	type pdb = policyv1.PodDisruptionBudget
@@ -144,7 +144,7 @@ func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			foretold := predict(pod, matching)
-			err = evict(t.Context(), impatient(t), Decision{Pod: pod})
+			err = evict(t.Context(), withoutRetry(t), Decision{Pod: pod})
 			if granted := err == nil; granted != (foretold.Kind == 0) {
 				t.Errorf("foretold %q, the API server answered %v", foretold, err)
 			}
@@ -152,8 +152,8 @@ func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 	}
 }
 
-// impatient returns a client that does not repeat a request with Retry-After.
-func impatient(t *testing.T) client.Client {
+// withoutRetry returns a client that does not repeat a request with Retry-After.
+func withoutRetry(t *testing.T) client.Client {
 	t.Helper()
 	shared, err := server.Start()
 	if err != nil {
@@ -178,7 +178,7 @@ func (w withoutRetryAfter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-func TestNodeDrainsInOrder(t *testing.T) {
+func TestDrainNodeEvictsInOrder(t *testing.T) {
 	t.Parallel()
 	type pods = clusterv1.MachineDrainRulePodSelector
 	s := newTestNode(t)
@@ -231,7 +231,7 @@ func (s *testNode) finish(name string) {
 	}
 }
 
-func TestNodeReadsEachDaemonSetOnce(t *testing.T) {
+func TestDrainNodeReadsEachDaemonSetOnce(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	agent := &appsv1.DaemonSet{
@@ -270,7 +270,7 @@ func TestNodeReadsEachDaemonSetOnce(t *testing.T) {
 	}
 }
 
-func TestNodeEvictsNoPodOfTheSameNameOnAnotherNode(t *testing.T) {
+func TestDrainNodeEvictsNoPodOfTheSameNameOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("db-0")
@@ -291,7 +291,7 @@ func TestNodeEvictsNoPodOfTheSameNameOnAnotherNode(t *testing.T) {
 	}
 }
 
-func TestNodeForcesForTheDeadlineOnly(t *testing.T) {
+func TestDrainNodeForcesForTheDeadlineOnly(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.budget("web", "web", 0)
@@ -343,7 +343,7 @@ func (s *testNode) wantGrace(name string, seconds int64) {
 	}
 }
 
-func TestNodeWaitsInATerminatingNamespace(t *testing.T) {
+func TestDrainNodeWaitsInATerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web")
@@ -355,7 +355,7 @@ func TestNodeWaitsInATerminatingNamespace(t *testing.T) {
 		"* Pod app/web: the Namespace is being deleted, waiting for kube-controller-manager to delete the Pods in it")
 }
 
-func TestNodeWaitsForAnInvalidRule(t *testing.T) {
+func TestDrainNodeWaitsForAnInvalidRule(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web")
@@ -369,7 +369,7 @@ func TestNodeWaitsForAnInvalidRule(t *testing.T) {
 	s.wantPods("web")
 }
 
-func TestNodeOnAnUnreachableNode(t *testing.T) {
+func TestDrainNodeOnAnUnreachableNode(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stage is one Node and one Namespace of the test on the shared API server. No kubelet and no controllers run:
-// the test plays them.
+// testNode is one Node and one Namespace of the test on the shared API server. No kubelet and no controllers run:
+// the test acts as both.
 type testNode struct {
 	*testing.T
 	client.WithWatch
@@ -43,7 +43,7 @@ func (s *testNode) create(obj client.Object) {
 	}
 }
 
-// pod creates a Pod on the Node of the test and reports it running and ready unless an option says otherwise.
+// pod creates a Pod on the Node of the test and reports it running and ready unless an option changes that.
 func (s *testNode) pod(name string, options ...podOption) *corev1.Pod {
 	s.Helper()
 	pod := aPod(name, options...)

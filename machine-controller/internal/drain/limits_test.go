@@ -21,7 +21,7 @@ import (
 	"drover.io/machine-controller/internal/paging"
 )
 
-func TestNodeEvictsSoManyPerPass(t *testing.T) {
+func TestDrainNodeEvictsSoManyPerPass(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("a", withPriority(0))
@@ -84,7 +84,7 @@ func TestEvictsOtherPodsWhileOneEvictionHangs(t *testing.T) {
 	}
 }
 
-func TestNodeWithoutPermissionToReadBudgets(t *testing.T) {
+func TestDrainNodeWithoutPermissionToReadBudgets(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("a")
@@ -105,7 +105,7 @@ func TestNodeWithoutPermissionToReadBudgets(t *testing.T) {
 	)
 }
 
-func TestNodePausesForAnOverloadedAPIServer(t *testing.T) {
+func TestDrainNodePausesForAnOverloadedAPIServer(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("a")
@@ -125,8 +125,8 @@ func TestNodePausesForAnOverloadedAPIServer(t *testing.T) {
 	}
 }
 
-// An admission webhook that migrates the workload itself answers 429 without a PodDisruptionBudget.
-func TestNodeEvictsOthersWhenAWebhookRefusesWithTooManyRequests(t *testing.T) {
+// TestDrainNodeEvictsOthersWhenAWebhookRefusesWithTooManyRequests: an admission webhook that migrates the workload itself answers 429 without a PodDisruptionBudget.
+func TestDrainNodeEvictsOthersWhenAWebhookRefusesWithTooManyRequests(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		refused    []string

@@ -30,9 +30,9 @@ const (
 // drainOrders is the drain order of each app; 0 has no rule.
 var drainOrders = map[string]int32{"cache": -1, "web": 0, "api": 0, "db": 5, "queue": 5}
 
-// 200 Pods on 20 Nodes that are all drained at once, by two workers, while the budget of each app allows one disruption.
-// Real ReplicaSets replace the Pods and the real disruption controller keeps the budgets; the test plays
-// scheduler and kubelet. A checker watches: no app ever lacks more than one Pod, no Pod is evicted before its order.
+// TestManyNodesAtOnce drains 20 Nodes with 200 Pods at once, by two workers, while the budget of each app allows one disruption.
+// Real ReplicaSets replace the Pods and the real disruption controller updates the budgets; the test acts as
+// scheduler and kubelet. A watch checks: no app ever lacks more than one Pod, no Pod is evicted before its order.
 func TestManyNodesAtOnce(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -56,7 +56,7 @@ func (s *testNode) detach(va *storagev1.VolumeAttachment) {
 	}
 }
 
-func TestNodeEvictsPodsWithVolumesOneAfterAnother(t *testing.T) {
+func TestDrainNodeEvictsPodsWithVolumesOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("db-0", withClaim("data-0"))
@@ -91,7 +91,7 @@ func TestNodeEvictsPodsWithVolumesOneAfterAnother(t *testing.T) {
 	}
 }
 
-func TestNodeEvictsPodsWithVolumesTogetherByDefault(t *testing.T) {
+func TestDrainNodeEvictsPodsWithVolumesTogetherByDefault(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("db-0", withClaim("data-0"))
@@ -106,7 +106,7 @@ func TestNodeEvictsPodsWithVolumesTogetherByDefault(t *testing.T) {
 	}
 }
 
-func TestNodeEvictsAnotherPodWithVolumesWhenTheFirstIsBlocked(t *testing.T) {
+func TestDrainNodeEvictsAnotherPodWithVolumesWhenTheFirstIsBlocked(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.budget("web", "web", 0)

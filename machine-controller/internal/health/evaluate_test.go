@@ -168,7 +168,7 @@ func TestEvaluate(t *testing.T) {
 		"condemns a Node that never reported": {
 			change: func(in *Input) { in.Nodes[0].Status.Conditions = nil }, state: Unhealthy, reason: clusterv1.MachineHealthCheckUnhealthyNodeReason,
 		},
-		"does not mind an absent condition where Unknown is not listed": {
+		"accepts an absent condition where Unknown is not listed": {
 			change: func(in *Input) {
 				in.Nodes[0].Status.Conditions = nil
 				in.Checks.UnhealthyNodeConditions = in.Checks.UnhealthyNodeConditions[:1]

@@ -143,7 +143,7 @@ func inOrder(targets []Target) []Target {
 }
 
 // down are the failure domains in which at least two Machines have started and none of
-// those is well.
+// those is healthy.
 func down(targets []Target) []string {
 	started, unwell := map[string]int{}, map[string]int{}
 	for _, t := range targets {

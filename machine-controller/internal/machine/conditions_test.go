@@ -308,7 +308,7 @@ func TestUpToDate(t *testing.T) {
 		"is not with another, and reports what differs": {"v1.2.2", time.Time{}, condition{"False", clusterv1.MachineNotUpToDateReason, `* spec.version is "v1.2.2", want "v1.2.3"`}},
 		"is not when a forced rollout has begun":        {"v1.2.3", epoch, condition{"False", clusterv1.MachineNotUpToDateReason, "* MachineDeployment spec.rollout.after has passed"}},
 		"is while a forced rollout has not begun":       {"v1.2.3", epoch.Add(time.Second), condition{"True", clusterv1.MachineUpToDateReason, ""}},
-		"is when born after the forced rollout":         {"v1.2.3", epoch.Add(-2 * time.Hour), condition{"True", clusterv1.MachineUpToDateReason, ""}},
+		"is when created after the forced rollout":      {"v1.2.3", epoch.Add(-2 * time.Hour), condition{"True", clusterv1.MachineUpToDateReason, ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -328,7 +328,7 @@ func TestUpToDate(t *testing.T) {
 	behind := &state{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
 	behind.deployment.Spec.Rollout.After = metav1.NewTime(epoch)
 	behind.set.CreationTimestamp = born
-	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.Identify(behind.deployment, epoch, 1).Label}
+	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.NewSetName(behind.deployment, epoch, 1).Hash}
 	setUpToDate(behind, epoch)
 	if diff := cmp.Diff(condition{"True", clusterv1.MachineUpToDateReason, ""}, conditionOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
 		t.Errorf("a set created for the rollout: %s", diff)

@@ -101,8 +101,8 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 		return nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
-		identity := revision.Identify(md, now, attempt)
-		set := newSet(s, identity, intent.To)
+		name := revision.NewSetName(md, now, attempt)
+		set := newSet(s, name, intent.To)
 		err := r.Client.Create(ctx, set)
 		if err == nil {
 			r.tracker.Created(md.UID, set)
@@ -132,13 +132,13 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 }
 
 // newSet returns the MachineSet for the present template.
-func newSet(s *state, identity revision.Identity, replicas int32) *clusterv1.MachineSet {
+func newSet(s *state, name revision.SetName, replicas int32) *clusterv1.MachineSet {
 	md := s.deployment
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       md.Namespace,
-			Name:            identity.Name,
-			Labels:          map[string]string{clusterv1.MachineDeploymentUniqueLabel: identity.Label},
+			Name:            name.Name,
+			Labels:          map[string]string{clusterv1.MachineDeploymentUniqueLabel: name.Hash},
 			Annotations:     s.decision.Stamp.Annotations(),
 			Finalizers:      []string{clusterv1.MachineSetFinalizer},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))},
@@ -155,7 +155,7 @@ func newSet(s *state, identity revision.Identity, replicas int32) *clusterv1.Mac
 	if set.Spec.Selector.MatchLabels == nil {
 		set.Spec.Selector.MatchLabels = map[string]string{}
 	}
-	set.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentUniqueLabel] = identity.Label
+	set.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentUniqueLabel] = name.Hash
 	inplace.MachineSet(set, md)
 	set.Annotations[clusterv1.RevisionAnnotation] = md.Annotations[clusterv1.RevisionAnnotation]
 	return set

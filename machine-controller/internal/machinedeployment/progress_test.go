@@ -45,7 +45,7 @@ func TestProgressing(t *testing.T) {
 		"it is complete once all have joined": {
 			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, 1)}, minutes: 60, reason: policyv1.CompleteReason,
 		},
-		"it does not mind a Machine that falls ill later": {
+		"it stays complete if a Machine becomes unhealthy later": {
 			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), {Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: "n"}}}},
 			minutes:  60, reason: policyv1.CompleteReason,
 		},

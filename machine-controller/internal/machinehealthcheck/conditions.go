@@ -43,10 +43,11 @@ const (
 
 // setClusterMissing reports a check that cannot be reconciled for want of its Cluster.
 func setClusterMissing(check *clusterv1.MachineHealthCheck) {
-	forbid(check, ClusterMissingReason, fmt.Sprintf("Cluster %q does not exist: create it, or delete this MachineHealthCheck", check.Spec.ClusterName))
+	setNotAllowed(check, ClusterMissingReason, fmt.Sprintf("Cluster %q does not exist: create it, or delete this MachineHealthCheck", check.Spec.ClusterName))
 }
 
-func forbid(check *clusterv1.MachineHealthCheck, reason, message string) {
+// setNotAllowed sets the condition RemediationAllowed to False.
+func setNotAllowed(check *clusterv1.MachineHealthCheck, reason, message string) {
 	conditions.Set(check, metav1.Condition{
 		Type: clusterv1.MachineHealthCheckRemediationAllowedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
@@ -55,16 +56,16 @@ func forbid(check *clusterv1.MachineHealthCheck, reason, message string) {
 func setRemediationAllowed(s *state) {
 	switch {
 	case s.specError != nil:
-		forbid(s.check, InvalidSpecReason, s.specError.Error())
+		setNotAllowed(s.check, InvalidSpecReason, s.specError.Error())
 	case s.disconnected != "":
-		forbid(s.check, NotConnectedReason, s.disconnected+"; no Machine is evaluated, and timeouts start again with the connection")
+		setNotAllowed(s.check, NotConnectedReason, s.disconnected+"; no Machine is evaluated, and timeouts start again with the connection")
 	case !s.decided:
 	case s.decision.Restricted:
-		forbid(s.check, clusterv1.MachineHealthCheckTooManyUnhealthyReason, fmt.Sprintf(
+		setNotAllowed(s.check, clusterv1.MachineHealthCheckTooManyUnhealthyReason, fmt.Sprintf(
 			"%d of %d Machines are unhealthy, which is outside %s: find out what they have in common, or annotate single Machines with %s",
 			s.decision.Unhealthy, s.decision.Expected, triggerText(s), clusterv1.MachineSkipRemediationAnnotation))
 	case len(s.decision.Full) > 0:
-		forbid(s.check, BudgetUsedReason, "Unhealthy Machines wait because as many as allowed are being replaced: "+fullText(s))
+		setNotAllowed(s.check, BudgetUsedReason, "Unhealthy Machines wait because as many as allowed are being replaced: "+fullText(s))
 	default:
 		conditions.Set(s.check, metav1.Condition{
 			Type:   clusterv1.MachineHealthCheckRemediationAllowedCondition,

@@ -62,7 +62,7 @@ func TestLogOfMachines(t *testing.T) {
 func TestLogOfRemediationAllowed(t *testing.T) {
 	t.Parallel()
 	unknown := func(*clusterv1.MachineHealthCheck) {}
-	restricted := func(c *clusterv1.MachineHealthCheck) { forbid(c, NotConnectedReason, "no connection") }
+	restricted := func(c *clusterv1.MachineHealthCheck) { setNotAllowed(c, NotConnectedReason, "no connection") }
 	allowed := func(c *clusterv1.MachineHealthCheck) {
 		conditions.Set(c, metav1.Condition{
 			Type: clusterv1.MachineHealthCheckRemediationAllowedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineHealthCheckRemediationAllowedReason,
@@ -76,7 +76,7 @@ func TestLogOfRemediationAllowed(t *testing.T) {
 		"logs nothing when remediation stays restricted":          {restricted, restricted, nil},
 		"logs that remediation was restricted":                    {allowed, restricted, []string{"restricted remediation reason=NotConnected message=no connection"}},
 		"logs that remediation is restricted from the start":      {unknown, restricted, []string{"restricted remediation reason=NotConnected message=no connection"}},
-		"logs another reason": {func(c *clusterv1.MachineHealthCheck) { forbid(c, InvalidSpecReason, "x") }, restricted,
+		"logs another reason": {func(c *clusterv1.MachineHealthCheck) { setNotAllowed(c, InvalidSpecReason, "x") }, restricted,
 			[]string{"restricted remediation reason=NotConnected message=no connection"}},
 		"logs that remediation was allowed": {restricted, allowed, []string{"allowed remediation"}},
 	} {

@@ -62,7 +62,7 @@ func (s *state) choose(watch predicates.WatchFilter, older []*clusterv1.MachineH
 	slices.SortFunc(s.targets, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// older are the checks that come before this one where both select a Machine: older ones
+// olderChecks returns the checks that have precedence over this one where both select a Machine: older ones
 // and, of those that are equally old, those whose name sorts first. One that is being
 // deleted does not count.
 func (r *Reconciler) olderChecks(ctx context.Context, check *clusterv1.MachineHealthCheck) ([]*clusterv1.MachineHealthCheck, error) {

@@ -184,10 +184,10 @@ func TestEventOfRestrictedRemediationIsEmittedOnce(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	check := newCheck("ns", "check")
 	before := check.DeepCopy()
-	forbid(check, BudgetUsedReason, "1 of pool")
+	setNotAllowed(check, BudgetUsedReason, "1 of pool")
 	report(recorder, before, check)
 	before = check.DeepCopy()
-	forbid(check, BudgetUsedReason, "2 of pool")
+	setNotAllowed(check, BudgetUsedReason, "2 of pool")
 	report(recorder, before, check)
 	if emitted := len(recorder.Events); emitted != 1 {
 		t.Errorf("%d events about one restriction", emitted)

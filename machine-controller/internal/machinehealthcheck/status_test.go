@@ -111,38 +111,6 @@ func TestTargetsInStatusAreLimited(t *testing.T) {
 	}
 }
 
-func TestSelector(t *testing.T) {
-	t.Parallel()
-	machine := testenv.Machine("ns", "m")
-	machine.Labels = map[string]string{"pool": "a"}
-	for name, test := range map[string]struct {
-		change  func(*clusterv1.MachineHealthCheck)
-		selects bool
-		fails   bool
-	}{
-		"selects by label":           {func(*clusterv1.MachineHealthCheck) {}, true, false},
-		"does not select another":    {func(c *clusterv1.MachineHealthCheck) { c.Spec.Selector.MatchLabels["pool"] = "b" }, false, false},
-		"does not select by nothing": {func(c *clusterv1.MachineHealthCheck) { c.Spec.Selector = metav1.LabelSelector{} }, false, true},
-		"does not select in another": {func(c *clusterv1.MachineHealthCheck) { c.Namespace = "other" }, false, false},
-		"does not select of another": {func(c *clusterv1.MachineHealthCheck) { c.Spec.ClusterName = "other" }, false, false},
-		"does not select by an error": {func(c *clusterv1.MachineHealthCheck) {
-			c.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Unknown"}}
-		}, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			check := newCheck("ns", "check")
-			test.change(check)
-			if got := health.Selects(check, machine); got != test.selects {
-				t.Errorf("selects is %t", got)
-			}
-			if _, err := health.Selector(check); (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "spec.selector") {
-				t.Errorf("error %v", err)
-			}
-		})
-	}
-}
-
 func TestNewlyExternal(t *testing.T) {
 	t.Parallel()
 	machine := func(name string, owner types.UID) *clusterv1.Machine {

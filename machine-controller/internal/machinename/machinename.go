@@ -78,7 +78,7 @@ func objection(text string) error {
 	return nil
 }
 
-// render replaces each placeholder by its value, once: what a value holds is not looked at again.
+// render replaces each placeholder by its value, once: placeholders in a value are not replaced.
 func render(text string, values map[string]string) string {
 	if text == "" {
 		text = defaultTemplate

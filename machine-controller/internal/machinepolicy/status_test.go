@@ -55,7 +55,7 @@ func TestStatus(t *testing.T) {
 				"Some objects are selected by this policy and by old; the oldest policy is in force for each"}}},
 		"precedes a newer one": {mine: selecting("mine", "", 2), others: []policyv1.MachinePolicy{selecting("newer", "gpu", 1)}, want: status{
 			2, "True InForce", "True SelectedTwice", []string{"Some objects are selected by this policy and by newer; the oldest policy is in force for each"}}},
-		"does not mind one for others": {mine: selecting("mine", "cpu", 0), others: []policyv1.MachinePolicy{selecting("old", "gpu", 2)}, want: status{
+		"has no conflict with one for others": {mine: selecting("mine", "cpu", 0), others: []policyv1.MachinePolicy{selecting("old", "gpu", 2)}, want: status{
 			1, "True InForce", "False NoConflict", nil}},
 		"cannot be read": {mine: broken, want: status{2, "False Invalid", "False NoConflict", []string{
 			`MachinePolicy "mine", spec.replacement.maxPerCluster: "many" is neither a number nor a percentage such as "10%"`}}},

@@ -337,8 +337,8 @@ func TestClusterNameIsImmutable(t *testing.T) {
 	}
 }
 
-// TestDeletionIsNeverRefused takes the finalizers of deleted objects away, which the rules
-// of the CRDs must not stand against.
+// TestDeletionIsNeverRefused removes the finalizers of deleted objects, which the rules
+// of the CRDs must not refuse.
 func TestDeletionIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)
@@ -358,7 +358,7 @@ func TestDeletionIsNeverRefused(t *testing.T) {
 			before, _ := o.DeepCopyObject().(client.Object)
 			o.SetFinalizers(nil)
 			if err := w.client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
-				t.Fatalf("letting go is refused: %v", err)
+				t.Fatalf("removing the finalizer is refused: %v", err)
 			}
 			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 				t.Errorf("it is still there: %v", err)

@@ -31,7 +31,7 @@ func withWatchLabel[T client.Object](object T, watch string) T {
 	return object
 }
 
-// versions are the resource versions of the Machines of a namespace.
+// resourceVersions returns the resource versions of the Machines of a namespace.
 func resourceVersions(t *testing.T, c client.Client, namespace string) map[string]string {
 	t.Helper()
 	list := &clusterv1.MachineList{}

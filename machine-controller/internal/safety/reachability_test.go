@@ -60,7 +60,7 @@ func TestWorkloadUnreachable(t *testing.T) {
 		"allows the first Machines of a cluster":            {},
 		"allows everything while connected":                 {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}},
 		"holds everything after one probe that failed":      {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, ConsecutiveFailures: 1, Message: "no answer"}, refused: true},
-		"does not mind a new kubeconfig that does not work": {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, Reason: workload.ReasonUnauthorized, Message: "who are you"}},
+		"tolerates a new kubeconfig that does not work":     {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, Reason: workload.ReasonUnauthorized, Message: "who are you"}},
 		"holds everything while disconnected":               {initialized: true, state: workload.State{Message: "no answer"}, refused: true},
 		"holds everything until a new process is connected": {initialized: true, refused: true},
 	}

@@ -44,8 +44,8 @@ func New(options Options) *Connections {
 	return c
 }
 
-// Get returns the connection to a workload cluster. It never waits and never
-// talks to an API server. Its only error is a NotConnectedError.
+// Get returns the connection to a workload cluster. It never waits and sends
+// no request. Its only error is a NotConnectedError.
 func (c *Connections) Get(cluster client.ObjectKey) (*Connection, error) {
 	v := c.look(cluster)
 	if v.connection == nil {

@@ -20,9 +20,9 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// story drives a connector step by step, without its goroutines, and writes down
+// connectorTest runs a connector step by step, without its goroutines, and writes down
 // one line per step.
-type story struct {
+type connectorTest struct {
 	t        *testing.T
 	clock    *clocktesting.FakeClock
 	k        *connector
@@ -30,16 +30,16 @@ type story struct {
 	lines    []string
 }
 
-func newStory(t *testing.T) *story {
+func newConnectorTest(t *testing.T) *connectorTest {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(epoch)
 	options := Options{Clock: clock, Jitter: func() float64 { return 0 }}.withDefaults()
-	s := &story{t: t, clock: clock}
+	s := &connectorTest{t: t, clock: clock}
 	s.k = &connector{
 		options: &options,
 		log:     logr.Discard(),
 		changed: func() { s.enqueued++ },
-		// The answers are the story's own.
+		// The test sets the answers.
 		dial:  func(context.Context, dialRequest) dialResult { return dialResult{} },
 		probe: func(context.Context, *Connection) *failure { return nil },
 		claim: func(context.Context, *Connection) *Claim { return nil },
@@ -54,7 +54,7 @@ func newStory(t *testing.T) *story {
 }
 
 // connection is one that leads nowhere.
-func (s *story) connection(content string) *Connection {
+func (s *connectorTest) connection(content string) *Connection {
 	s.t.Helper()
 	c, failure := newDialer(s.k.options).open(&rest.Config{Host: "https://127.0.0.1:1"}, dialRequest{observer: nodecache.Observer{}})
 	if failure != nil {
@@ -66,7 +66,7 @@ func (s *story) connection(content string) *Connection {
 
 // step advances the time until something is due (or not at all), begins what is
 // due, does what happened, and writes down what comes of it.
-func (s *story) step(name string, do func()) {
+func (s *connectorTest) step(name string, do func()) {
 	s.t.Helper()
 	s.clock.Step(s.k.untilNext())
 	dialing, probing := s.k.dialing, s.k.probing
@@ -100,29 +100,29 @@ func (s *story) step(name string, do func()) {
 	s.lines = append(s.lines, line)
 }
 
-func (s *story) refused(reason Reason) func() {
+func (s *connectorTest) refused(reason Reason) func() {
 	return func() { s.k.onDialResult(dialResult{failure: failed(reason, "x"), secretVersion: "1"}) }
 }
 
-func (s *story) connected(content, version string) func() {
+func (s *connectorTest) connected(content, version string) func() {
 	return func() { s.k.onDialResult(dialResult{connection: s.connection(content), secretVersion: version}) }
 }
 
-func (s *story) unchanged(version string) func() {
+func (s *connectorTest) unchanged(version string) func() {
 	return func() { s.k.onDialResult(dialResult{secretVersion: version}) }
 }
 
-func (s *story) probed(f *failure) func() {
+func (s *connectorTest) probed(f *failure) func() {
 	return func() { s.k.onProbeResult(probeResult{connection: s.k.connection, failure: f}) }
 }
 
-func (s *story) secret(version string) func() {
+func (s *connectorTest) secret(version string) func() {
 	return func() { s.k.secretSeen(version); s.k.onSecret() }
 }
 
-func (s *story) nothing() {}
+func (s *connectorTest) nothing() {}
 
-func (s *story) want(lines ...string) {
+func (s *connectorTest) want(lines ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(lines, s.lines); diff != "" {
 		s.t.Errorf("-want +got:\n%s", diff)
@@ -131,7 +131,7 @@ func (s *story) want(lines ...string) {
 
 func TestConnectorBacksOff(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	for range 8 {
 		s.step("fails", s.refused(ReasonUnreachable))
 	}
@@ -151,7 +151,7 @@ func TestConnectorBacksOff(t *testing.T) {
 
 func TestConnectorDisconnectsAfterFiveFailedProbes(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	down := failed(ReasonUnreachable, "x")
 	s.step("connects", s.connected("A", "1"))
 	for range 4 {
@@ -182,7 +182,7 @@ func TestConnectorDisconnectsAfterFiveFailedProbes(t *testing.T) {
 
 func TestConnectorReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	refused := failed(ReasonUnauthorized, "x")
 	s.step("connects", s.connected("A", "1"))
 	s.step("is refused", s.probed(refused))
@@ -202,7 +202,7 @@ func TestConnectorReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 
 func TestConnectorFollowsTheSecret(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	s.step("is missing", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
 	s.step("is missing", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
 	s.clock.SetTime(epoch.Add(time.Second))
@@ -238,7 +238,7 @@ func TestConnectorFollowsTheSecret(t *testing.T) {
 
 func TestConnectorListsWithoutStreamAfterOneThatNeverEnds(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	late := failed(ReasonUnreachable, "x")
 	late.late = true
 	requests := []bool{}
@@ -265,7 +265,7 @@ func TestConnectorListsWithoutStreamAfterOneThatNeverEnds(t *testing.T) {
 
 func TestConnectorKeepsTimes(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	down := failed(ReasonUnreachable, "the wire is cut")
 	s.step("fails", s.refused(ReasonUnreachable))
 	s.step("connects", s.connected("A", "1"))
@@ -299,7 +299,7 @@ func TestConnectorKeepsTimes(t *testing.T) {
 
 func TestConnectorIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	s.step("connects", s.connected("A", "1"))
 	old := s.k.connection
 	s.step("is rotated", s.connected("B", "2"))
@@ -313,7 +313,7 @@ func TestConnectorIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 
 func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
+	s := newConnectorTest(t)
 	held, foreign := &Claim{Status: ClaimHeld}, &Claim{Status: ClaimForeign, Message: "m"}
 	var requests []string
 	s.k.claim = func(context.Context, *Connection) *Claim {

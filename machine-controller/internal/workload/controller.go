@@ -43,7 +43,7 @@ type reconciler struct {
 // Secrets are watched by metadata only, and of that just name and version are
 // kept, for those that carry the label cluster.x-k8s.io/cluster-name. A
 // kubeconfig Secret without that label works too, but a rotation is only
-// noticed once the old credentials are refused.
+// detected once the old credentials are refused.
 func (c *Connections) Register(mgr ctrl.Manager) error {
 	if c.options.Reader == nil {
 		c.options.Reader = mgr.GetAPIReader()

@@ -149,7 +149,7 @@ func (d *dialer) claim(ctx context.Context, cluster client.ObjectKey, c *Connect
 }
 
 // servesLeases reports whether the API server has Leases, as far as it answers. Every API server of Kubernetes has;
-// one that only looks like an API server, as that of a simulator, can never be claimed.
+// a simulator that serves only a part of its API can never be claimed.
 func (c *Connection) servesLeases() bool {
 	groups, err := c.Clientset().Discovery().ServerGroups()
 	if err != nil || len(groups.Groups) == 0 {
@@ -169,7 +169,7 @@ func (d *dialer) open(config *rest.Config, c dialRequest) (*Connection, *failure
 	limited := transport.Config()
 	limited.RateLimiter = limiter{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(d.options.QPS, d.options.Burst),
-		patience:    d.options.RequestTimeout,
+		maxWait:     d.options.RequestTimeout,
 	}
 	live, err := client.New(limited, client.Options{HTTPClient: bounded, Scheme: d.scheme, Mapper: d.mapper})
 	if err != nil {

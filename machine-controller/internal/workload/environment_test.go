@@ -30,8 +30,8 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// patience is how long the tests wait for real API servers; none is in a hurry.
-const patience = 60 * time.Second
+// waitTimeout bounds every wait for a real API server.
+const waitTimeout = 60 * time.Second
 
 // management and servers are started when a test first uses them, and stopped by TestMain.
 var (
@@ -85,7 +85,7 @@ type environment struct {
 	stop        func()
 }
 
-// newClusterSimulation starts a manager. Options may be changed before it does.
+// newEnvironment starts a manager. Options may be changed before it does.
 func newEnvironment(t testing.TB, change func(*Options)) *environment {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
@@ -102,7 +102,7 @@ func newEnvironment(t testing.TB, change func(*Options)) *environment {
 		t.Fatal(err)
 	}
 	w := &environment{TB: t, WithT: gomega.NewWithT(t), management: management, namespace: namespace.Name, registry: prometheus.NewRegistry()}
-	w.SetDefaultEventuallyTimeout(patience)
+	w.SetDefaultEventuallyTimeout(waitTimeout)
 	w.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 
 	options := Options{

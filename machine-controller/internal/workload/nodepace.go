@@ -70,14 +70,15 @@ func (p *nodePacer) wait(ctx context.Context, events, bytes int) error {
 	budget := p.pace.budget(p.namespace)
 	events, bytes = min(events, nodeEventBurst), min(bytes, nodeByteBurst)
 	inTime := budget.events.Tokens() >= float64(events) && budget.bytes.Tokens() >= float64(bytes)
-	p.slowed(!inTime)
+	p.recordWait(!inTime)
 	if err := budget.events.WaitN(ctx, events); err != nil {
 		return err
 	}
 	return budget.bytes.WaitN(ctx, bytes)
 }
 
-func (p *nodePacer) slowed(now bool) {
+// recordWait records since when the watch has waited for tokens without a break.
+func (p *nodePacer) recordWait(now bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

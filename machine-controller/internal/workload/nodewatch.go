@@ -93,7 +93,7 @@ func (w *nodeWatch) watch(ctx context.Context, options metav1.ListOptions) (watc
 		w.ended(err)
 	case utilnet.IsConnectionRefused(err), apierrors.IsTooManyRequests(err):
 		// The Reflector would sleep on these, and could not be stopped. On any
-		// other error it lists instead, and list takes note of how that ends.
+		// other error it lists instead, and list records the result.
 		err = workload.Opaque(err)
 	}
 	return stream, err

@@ -64,7 +64,7 @@ func TestRotatedKubeconfigTakesOverWithoutInterruption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No probe ever notices anything: only the Secret's watch can.
+	// No probe runs within the test: only the Secret's watch detects the rotation.
 	w := newEnvironment(t, func(o *Options) { o.ProbeInterval = time.Hour })
 	w.cluster("a", kubeconfigOf(t, a))
 	first := w.connected("a")

@@ -148,12 +148,12 @@ func (b *body) Close() error {
 // limiter bounds how long a request waits for its turn.
 type limiter struct {
 	flowcontrol.RateLimiter
-	patience time.Duration
+	maxWait time.Duration
 }
 
 // Wait returns once the request may be sent.
 func (l limiter) Wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	ctx, cancel := context.WithTimeout(ctx, l.maxWait)
 	defer cancel()
 	return l.RateLimiter.Wait(ctx)
 }

@@ -126,7 +126,7 @@ func (p Provider) Write(folder string, c *chart.Chart) error {
 // series are the major and minor version of a release.
 var series = regexp.MustCompile(`^v(\d+)\.(\d+)\.`)
 
-// metadata says the contract of the release series. Each minor version adds an entry; until there is more than one
+// metadata is the metadata.yaml of clusterctl, with the contract of the release series. Each minor version adds an entry; until there is more than one
 // they all have the same contract.
 func (p Provider) metadata(version string) ([]byte, error) {
 	found := series.FindStringSubmatch(version)

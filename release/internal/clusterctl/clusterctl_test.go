@@ -58,7 +58,7 @@ func objects(t *testing.T, file string) []*unstructured.Unstructured {
 	return all
 }
 
-// What clusterctl demands of components: docs/book/src/developer/providers/contracts/clusterctl.md of Cluster API.
+// The contract of clusterctl for components: docs/book/src/developer/providers/contracts/clusterctl.md of Cluster API.
 func TestComponentsKeepClusterctlsContract(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(write(t), "*", "v1.2.3", "*-components.yaml"))

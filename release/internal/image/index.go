@@ -36,8 +36,8 @@ func NewIndex(builds []Build, labels Labels) v1.ImageIndex {
 }
 
 // Referrer makes the artifact that attaches the software bill of materials to the image. A registry lists it among the
-// image's referrers. Its type is the media type of its configuration, which registries and clients of before version 1.1
-// of the OCI specification know too.
+// image's referrers. Its type is the media type of its configuration, which registries and clients from before version 1.1
+// of the OCI specification support, too.
 func (b Build) Referrer() (v1.Image, error) {
 	subject, err := partial.Descriptor(b.Image)
 	if err != nil {

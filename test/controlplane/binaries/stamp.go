@@ -93,7 +93,7 @@ func (t stampedTarget) current(dir string) bool {
 	return err == nil && strings.TrimSpace(string(recorded)) == t.stamp && check(dir, []string{t.name}) == nil
 }
 
-// record remembers what the program in dir was built from.
+// record stores what the program in dir was built from.
 func (t stampedTarget) record(dir string) error {
 	return os.WriteFile(t.path(dir), []byte(t.stamp+"\n"), 0o644)
 }

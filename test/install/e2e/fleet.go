@@ -21,7 +21,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
-// steady is a MachineDeployment that no story changes.
+// steady is a MachineDeployment that no scenario changes.
 const steady = "demo-steady"
 
 // createSteady creates it, as a copy of the other one.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// core is the manager whose leader the stories end: the name of its Deployment and of its Lease.
+// core is the manager whose leader the scenarios end: the name of its Deployment and of its Lease.
 const core = "drover-machine-controller"
 
 // holder is the identity in the Lease of machine-controller.

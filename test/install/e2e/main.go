@@ -4,7 +4,7 @@
 // Command e2e installs releases of Drover as users do, on a cluster whose node runs their Pods: kubelet, containerd and
 // runc in a container of systemd, beside a control plane with kube-scheduler. The images and the chart are those that the
 // release module writes, the namespace enforces the restricted Pod Security Standard, and the machines are simulated.
-// It prints what it measures, and exits non-zero with the reason if a story fails or if something is left at the end.
+// It prints what it measures, and exits non-zero with the reason if a scenario fails or if something is left at the end.
 // It needs root, systemd-nspawn and what `make e2e-install` builds.
 package main
 
@@ -31,7 +31,7 @@ func main() {
 	pflag.StringVar(&o.before, "before", "", "git revision of the release that is upgraded; by default the one that is tested, with another version")
 	pflag.StringVar(&o.keep, "keep", "", "keep releases, logs and kubeconfigs in this folder, which must be empty or absent")
 	pflag.BoolVar(&o.qemu, "qemu", false, "boot a virtual machine under QEMU too, which takes minutes where its processor is emulated")
-	pflag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long all stories may take")
+	pflag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long all scenarios may take")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,7 +58,7 @@ func step(format string, args ...any) {
 
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(logr.Discard())
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // what the API server says to Helm
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the API server's warnings to Helm
 	root, err := binaries.Root()
 	if err != nil {
 		return err
@@ -88,31 +88,31 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, story := range stories(o) {
-		step("story: %s", story.title)
-		if err := story.run(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", story.title, err)
+	for _, scenario := range scenarios(o) {
+		step("scenario: %s", scenario.title)
+		if err := scenario.run(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", scenario.title, err)
 		}
 	}
-	step("all stories passed")
+	step("all scenarios passed")
 	return nil
 }
 
-// story is one of the things that users do. Each but the second and third begins without an installation.
-type story struct {
+// scenario is one of the things that users do. Each but the second and third begins without an installation.
+type scenario struct {
 	title string
 	run   func(context.Context, *site) error
 }
 
-func stories(o options) []story {
-	all := []story{
+func scenarios(o options) []scenario {
+	all := []scenario{
 		{"a fresh installation", freshInstallation},
 		{"a crash of the leader during a rollout", leaderCrash},
 		{"removal", removal},
 		{"an upgrade with machines running", upgrade},
 	}
 	if o.qemu {
-		all = append(all, story{"a virtual machine", virtualMachine})
+		all = append(all, scenario{"a virtual machine", virtualMachine})
 	}
 	return all
 }

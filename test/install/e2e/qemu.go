@@ -27,8 +27,8 @@ import (
 	"drover.io/test/workflow"
 )
 
-// bootPatience bounds the boot of an emulated machine on a busy host.
-const bootPatience = 15 * time.Minute
+// bootTimeout bounds the boot of an emulated machine on a busy host.
+const bootTimeout = 15 * time.Minute
 
 // virtualMachine runs machine-controller and bootstrap as Pods, and the QEMU provider as a service of the host, as its
 // page recommends, with the permissions of the chart. A virtual machine boots, joins and is deleted.
@@ -49,18 +49,18 @@ func virtualMachine(ctx context.Context, s *site) (err error) {
 	}
 	defer provider.Stop()
 	guest := filepath.Join(s.root, "bin", "guest")
-	supply, err := vm.StartArtifactServer(map[string]string{
+	artifacts, err := vm.StartArtifactServer(map[string]string{
 		"kubelet": filepath.Join(s.root, "bin/k8s/kubelet"), "cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
 	})
 	if err != nil {
 		return err
 	}
-	defer supply.Stop()
+	defer artifacts.Stop()
 	start := time.Now()
-	if err := s.createVirtualMachine(ctx, supply); err != nil {
+	if err := s.createVirtualMachine(ctx, artifacts); err != nil {
 		return err
 	}
-	if err := s.awaitFor(ctx, bootPatience, "the virtual machine is Running with a Ready Node", s.virtualMachineRuns); err != nil {
+	if err := s.awaitFor(ctx, bootTimeout, "the virtual machine is Running with a Ready Node", s.virtualMachineRuns); err != nil {
 		return fmt.Errorf("%w%s", err, provider.Tail())
 	}
 	step("a virtual machine was Running with a Ready Node %.0f s after its MachineDeployment was created", time.Since(start).Seconds())
@@ -92,13 +92,13 @@ func (s *site) launchProvider(ctx context.Context, state string) (*framework.Man
 
 // createVirtualMachine creates the kubeconfig Secret, a Cluster and a MachineDeployment with one virtual machine. The host
 // has the same address for it as for the Pods.
-func (s *site) createVirtualMachine(ctx context.Context, supply *vm.ArtifactServer) error {
+func (s *site) createVirtualMachine(ctx context.Context, artifacts *vm.ArtifactServer) error {
 	if err := s.fleet.CreateKubeconfig(ctx); err != nil {
 		return err
 	}
 	_, port := s.stack.Workload.Endpoint()
 	documents, err := vm.Machine{
-		Host: vm.Gateway, Port: port, Supply: supply, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"), Checksum: supply.Sums["kubelet"],
+		Host: vm.Gateway, Port: port, Artifacts: artifacts, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"), Checksum: artifacts.Sums["kubelet"],
 	}.Manifests()
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *site) virtualMachineRuns(ctx context.Context) error {
 	return nil
 }
 
-// endMachines ends virtual machines that a failed story leaves: they outlive their provider.
+// endMachines ends virtual machines that a failed scenario leaves: they outlive their provider.
 func endMachines(state string) error {
 	files, err := filepath.Glob(filepath.Join(state, "machines", "*", "qemu.pid"))
 	errs := []error{err}

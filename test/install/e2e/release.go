@@ -17,7 +17,7 @@ import (
 	"drover.io/test/install/helm"
 )
 
-// programs are those that the stories run.
+// programs are those that the scenarios run.
 var programs = []string{"machine-controller", "bootstrap", "infra-sim"}
 
 // release is what the release module wrote.

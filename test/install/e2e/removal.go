@@ -96,7 +96,7 @@ func (s *site) uninstallKeepsMachines(ctx context.Context, count int) error {
 	return nil
 }
 
-// kindsAreKept proves that the kinds cannot be deleted, and that the refusal says what to do.
+// kindsAreKept proves that the kinds cannot be deleted, and that the refusal names what to do.
 func (s *site) kindsAreKept(ctx context.Context) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machines.cluster.x-k8s.io"}}
 	switch err := s.client.Delete(ctx, crd); {
@@ -109,7 +109,7 @@ func (s *site) kindsAreKept(ctx context.Context) error {
 	return nil
 }
 
-// explainsRemoval proves that the notes of the chart say what comes before its removal.
+// explainsRemoval proves that the notes of the chart name the steps before its removal.
 func (s *site) explainsRemoval() error {
 	notes, err := s.helm.Notes(releaseName)
 	if err == nil && !strings.Contains(notes, "Before you uninstall, delete the Clusters and Machines") {
@@ -118,7 +118,7 @@ func (s *site) explainsRemoval() error {
 	return err
 }
 
-// remove does what docs/guides/install.md says once no Machine is left, and checks that nothing of Drover is left.
+// remove follows the steps of docs/guides/install.md once no Machine is left, and checks that nothing of Drover is left.
 func (s *site) remove(ctx context.Context) error {
 	if _, err := s.helm.Uninstall(releaseName); err != nil {
 		return err

@@ -104,12 +104,12 @@ func (s *site) stop() error {
 	return errors.Join(errs...)
 }
 
-// patience bounds every wait but that for a boot.
-const patience = 3 * time.Minute
+// waitTimeout bounds every wait but that for a boot.
+const waitTimeout = 3 * time.Minute
 
 // await looks until check returns nil; its last error is part of the error.
 func (s *site) await(ctx context.Context, what string, check func(context.Context) error) error {
-	return s.awaitFor(ctx, patience, what, check)
+	return s.awaitFor(ctx, waitTimeout, what, check)
 }
 
 func (s *site) awaitFor(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {

@@ -22,8 +22,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// patience bounds each command; no test measures time by it.
-const patience = 3 * time.Minute
+// commandTimeout bounds each command; no test measures time by it.
+const commandTimeout = 3 * time.Minute
 
 // MakeRelease writes the manifests and the chart of a release, without images, by the program of the checkout at root.
 func MakeRelease(ctx context.Context, root, version, folder string, arguments ...string) error {
@@ -64,7 +64,7 @@ func New(kubeconfig, namespace string) (*Client, error) {
 func (c *Client) Install(ctx context.Context, name string, chart *chart.Chart, settings map[string]any, takeOwnership bool) error {
 	install := action.NewInstall(c.configuration)
 	install.ReleaseName, install.Namespace, install.CreateNamespace, install.TakeOwnership = name, c.namespace, true, takeOwnership
-	install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, patience
+	install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, commandTimeout
 	_, err := install.RunWithContext(ctx, chart, settings)
 	return err
 }
@@ -72,7 +72,7 @@ func (c *Client) Install(ctx context.Context, name string, chart *chart.Chart, s
 // Upgrade does what helm upgrade does.
 func (c *Client) Upgrade(ctx context.Context, name string, chart *chart.Chart, settings map[string]any) error {
 	upgrade := action.NewUpgrade(c.configuration)
-	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = c.namespace, kube.HookOnlyStrategy, patience
+	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = c.namespace, kube.HookOnlyStrategy, commandTimeout
 	_, err := upgrade.RunWithContext(ctx, name, chart, settings)
 	return err
 }
@@ -80,14 +80,14 @@ func (c *Client) Upgrade(ctx context.Context, name string, chart *chart.Chart, s
 // Rollback does what helm rollback does.
 func (c *Client) Rollback(name string, revision int) error {
 	rollback := action.NewRollback(c.configuration)
-	rollback.Version, rollback.WaitStrategy, rollback.Timeout, rollback.ServerSideApply = revision, kube.HookOnlyStrategy, patience, "auto"
+	rollback.Version, rollback.WaitStrategy, rollback.Timeout, rollback.ServerSideApply = revision, kube.HookOnlyStrategy, commandTimeout, "auto"
 	return rollback.Run(name)
 }
 
 // Uninstall does what helm uninstall does, and returns what it prints.
 func (c *Client) Uninstall(name string) (string, error) {
 	uninstall := action.NewUninstall(c.configuration)
-	uninstall.WaitStrategy, uninstall.Timeout, uninstall.DeletionPropagation = kube.HookOnlyStrategy, patience, "background"
+	uninstall.WaitStrategy, uninstall.Timeout, uninstall.DeletionPropagation = kube.HookOnlyStrategy, commandTimeout, "background"
 	answer, err := uninstall.Run(name)
 	if err != nil {
 		return "", err

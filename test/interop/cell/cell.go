@@ -52,11 +52,11 @@ type Environment struct {
 	peers *peer.Peers
 	// work reaches the workload cluster.
 	work *workload
-	// keep is the folder that the user wants to keep, if any.
+	// keep is the folder for logs and kubeconfigs; empty if they are not kept.
 	keep string
 }
 
-// part is one of the three roles, by who plays it.
+// part is one of the three roles, and the program in it.
 type part struct {
 	is             bool
 	ours, upstream string
@@ -104,9 +104,9 @@ func Start(ctx context.Context, peers *peer.Peers, c Cell, options framework.Opt
 
 // Run runs the workflow. The error has the step that did not end, and what it waited for.
 func (w *Environment) Run(ctx context.Context) error {
-	for _, chapter := range []struct {
-		says string
-		do   func(context.Context) error
+	for _, step := range []struct {
+		title string
+		do    func(context.Context) error
 	}{
 		{"create", w.create},
 		{"create", w.running(2)},
@@ -116,11 +116,11 @@ func (w *Environment) Run(ctx context.Context) error {
 		{"roll", w.running(3)},
 		{"scale down", w.scale(1)},
 		{"scale down", w.running(1)},
-		{"delete", w.delete},
+		{"delete", w.deleteCluster},
 		{"delete", w.awaitNothingLeft},
 	} {
-		if err := chapter.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", chapter.says, err)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.title, err)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (w *Environment) change(ctx context.Context, do func(*clusterv1.MachineDepl
 	return w.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
 }
 
-func (w *Environment) delete(ctx context.Context) error {
+func (w *Environment) deleteCluster(ctx context.Context) error {
 	return w.Stack.ManagementClient.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster}})
 }
 

@@ -14,8 +14,7 @@ import (
 	"drover.io/test/framework"
 )
 
-// Describe runs clusterctl describe, and checks whether it finds every machine
-// and thinks well of it.
+// Describe runs clusterctl describe, and checks whether it lists every object of every machine.
 func (w *Environment) Describe(ctx context.Context) error {
 	if err := w.up(ctx); err != nil {
 		return err
@@ -92,8 +91,8 @@ func (w *Environment) Move(ctx context.Context) error {
 	if _, err := w.peers.Clusterctl(ctx, w.Stack, "move", "-n", namespace, "--to-kubeconfig="+target.Stack.Kubeconfig("management")); err != nil {
 		return err
 	}
-	for _, chapter := range []func(context.Context) error{w.awaitEmptySource, target.running(2), target.unchanged(before)} {
-		if err := chapter(ctx); err != nil {
+	for _, step := range []func(context.Context) error{w.awaitEmptySource, target.running(2), target.unchanged(before)} {
+		if err := step(ctx); err != nil {
 			return fmt.Errorf("after the move: %w", err)
 		}
 	}
@@ -111,8 +110,8 @@ func (w *Environment) awaitEmptySource(ctx context.Context) error {
 
 // scaleAndDelete scales and deletes where the Cluster has moved to.
 func (w *Environment) scaleAndDelete(ctx context.Context) error {
-	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.delete, w.awaitNothingLeft} {
-		if err := chapter(ctx); err != nil {
+	for _, step := range []func(context.Context) error{w.scale(3), w.running(3), w.deleteCluster, w.awaitNothingLeft} {
+		if err := step(ctx); err != nil {
 			return fmt.Errorf("going on after the move: %w", err)
 		}
 	}

@@ -31,7 +31,7 @@ func (w *Environment) create(ctx context.Context) error {
 		return err
 	}
 	if w.Bootstrap == Kubeadm {
-		// Upstream's kubeadm bootstrap insists on a key beside the authority's certificate, and
+		// Upstream's kubeadm bootstrap requires a key beside the authority's certificate, and
 		// makes no use of it for workers.
 		authority := map[string][]byte{corev1.TLSCertKey: w.Stack.Workload.CA(), corev1.TLSPrivateKeyKey: []byte("not given away")}
 		if err := w.provideUserObjects(ctx, "ca", authority); err != nil {

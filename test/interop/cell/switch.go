@@ -39,9 +39,9 @@ func (w *Environment) Switch(ctx context.Context) error {
 		return err
 	}
 	same := func(ctx context.Context) error { return w.same(ctx, who) }
-	for _, chapter := range []struct {
-		says string
-		do   func(context.Context) error
+	for _, step := range []struct {
+		title string
+		do    func(context.Context) error
 	}{
 		{"create under upstream's core", w.up},
 		{"label under upstream's core", w.site("a")},
@@ -74,8 +74,8 @@ func (w *Environment) Switch(ctx context.Context) error {
 		{"roll under upstream's core", w.roll("small")},
 		{"roll under upstream's core", w.rolledOnce("3")},
 	} {
-		if err := chapter.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", chapter.says, err)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.title, err)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 	"drover.io/test/workflow"
 )
 
-var seed = flag.Uint64("seed", 1, "seed of the moments at which the manager dies")
+var seed = flag.Uint64("seed", 1, "seed of the writes at which the manager is killed")
 
 // runTimeout bounds a run, and restartTime is added for each crash; neither measures how
 // long it takes.

@@ -13,8 +13,7 @@ import (
 	"drover.io/test/framework"
 )
 
-// A moment is a write of the manager, counted from 1, and the side of it on which the
-// manager is killed.
+// crashPoint is a write of the manager, counted from 1, and whether the manager is killed before or after it.
 type crashPoint struct {
 	write int
 	// after means that the API server has executed the request, and the manager does not get the answer.
@@ -29,7 +28,7 @@ func (m crashPoint) String() string {
 	return fmt.Sprintf("before write %d", m.write)
 }
 
-// killer counts the writes of a manager and kills it at the moments that it is given.
+// killer counts the writes of a manager and kills it at the given crash points.
 type killer struct {
 	manager *framework.Manager
 
@@ -57,7 +56,7 @@ func (r *killer) reset(due []crashPoint) {
 func (r *killer) count(request *http.Request, forward func() (accepted bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if life, _ := request.Context().Value(processKey{}).(int64); life != r.process() {
+	if process, _ := request.Context().Value(processKey{}).(int64); process != r.process() {
 		return // the manager that sent it has ended
 	}
 	r.writes = append(r.writes, request.Method+" "+request.URL.Path)

@@ -21,13 +21,13 @@ import (
 	"drover.io/test/controlplane"
 )
 
-// userAgent is how the manager whose writes count introduces itself.
+// userAgent is the prefix of the User-Agent header of the manager whose writes count.
 const userAgent = "drover-machine-controller"
 
-// writeProxy stands before an API server and sees every request: it ends TLS with the server's
+// writeProxy is a reverse proxy of an API server for every request: it terminates TLS with the server's
 // own certificate, and forwards requests as the authenticated user.
 type writeProxy struct {
-	// URL is where clients find the gate.
+	// URL is the address of the proxy.
 	URL string
 
 	server *http.Server
@@ -41,7 +41,7 @@ type writeProxy struct {
 	notReadyAnswers atomic.Int64
 }
 
-func newWriteProxy(cluster *controlplane.ControlPlane, reaper *killer) (*writeProxy, error) {
+func newWriteProxy(cluster *controlplane.ControlPlane, killer *killer) (*writeProxy, error) {
 	serving, err := cluster.ServingCertificate()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func newWriteProxy(cluster *controlplane.ControlPlane, reaper *killer) (*writePr
 	if err != nil {
 		return nil, err
 	}
-	g := &writeProxy{URL: "https://" + listener.Addr().String(), killer: reaper}
+	g := &writeProxy{URL: "https://" + listener.Addr().String(), killer: killer}
 	anonymous := rest.AnonymousClientConfig(admin)
 	if g.token, err = newReverseProxy(target, anonymous); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func newWriteProxy(cluster *controlplane.ControlPlane, reaper *killer) (*writePr
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 		ErrorLog:  log.New(io.Discard, "", 0),
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, processKey{}, reaper.process())
+			return context.WithValue(ctx, processKey{}, killer.process())
 		},
 	}
 	go func() { _ = g.server.ServeTLS(listener, "", "") }()

@@ -4,7 +4,7 @@
 // Package crash kills the machine-controller before and after each of its writes to either
 // API server, from the creation of a MachineDeployment through a rollout with a drain to the
 // deletion of the Cluster, and checks whether the end is the same every time. The writes are
-// counted in a run without a crash first. The package contains only its tests.
+// counted in a run without a crash first. Only its own tests use it.
 package crash
 
 import (

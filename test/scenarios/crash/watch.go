@@ -13,7 +13,7 @@ import (
 	"drover.io/test/workflow"
 )
 
-// machineObserver remembers every Machine that ever was, and every virtual machine.
+// machineObserver records every Machine and every virtual machine that has existed.
 type machineObserver struct {
 	mu              sync.Mutex
 	machines, hosts map[string]bool

@@ -27,8 +27,8 @@ import (
 	"drover.io/test/framework"
 )
 
-// patience bounds each wait; it does not measure how long one takes.
-var patience = flag.Duration("patience", 4*time.Minute, "how long something may take to become true")
+// waitTimeout bounds each wait; it does not measure how long one takes.
+var waitTimeout = flag.Duration("patience", 4*time.Minute, "how long something may take to become true")
 
 // writes records every request for a change.
 const writes = `
@@ -80,7 +80,7 @@ func calls(t *testing.T, cluster *controlplane.ControlPlane) []call {
 func await(t *testing.T, stack *framework.Stack, missing func(context.Context) (string, error)) {
 	t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, *patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, *waitTimeout, true, func(ctx context.Context) (bool, error) {
 		for _, m := range stack.Managers() {
 			if err := m.Err(); err != nil && !m.ExitAllowed() {
 				return false, err

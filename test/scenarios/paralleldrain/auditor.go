@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// auditor follows every change of a pod and notes each that breaks a promise.
+// auditor watches the pods and records each change that violates a guarantee.
 type auditor struct {
 	// replicas of each app, of which one may be missing.
 	replicas int
 
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod
-	// complete are the apps that once had all their replicas; only these have a promise to keep.
+	// complete are the apps that once had all their replicas; only these are checked.
 	complete   map[string]bool
 	evicted    int
 	violations []string
@@ -42,7 +42,7 @@ func (a *auditor) run(ctx context.Context, work client.WithWatch, namespace stri
 	return nil
 }
 
-// observe takes note of a change.
+// observe records a change.
 func (a *auditor) observe(pod *corev1.Pod, gone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

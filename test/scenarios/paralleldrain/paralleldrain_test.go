@@ -20,14 +20,14 @@ import (
 	"drover.io/test/scenarios/internal/runner"
 )
 
-// patience bounds each wait; it does not measure how long one takes.
-const patience = 8 * time.Minute
+// waitTimeout bounds each wait; it does not measure how long one takes.
+const waitTimeout = 8 * time.Minute
 
 const namespace = "parallel-drain"
 
 func TestParallelDrain(t *testing.T) {
 	stack := start(t)
-	s := &runner.Runner{Stack: stack, Namespace: namespace, Patience: patience, Progress: t.Logf}
+	s := &runner.Runner{Stack: stack, Namespace: namespace, Timeout: waitTimeout, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func running(pods []corev1.Pod) int {
 
 // await looks at pods and cordoned Nodes until they are as wanted.
 func await(ctx context.Context, work client.Client, wanted func(pods []corev1.Pod, cordoned map[string]bool) bool) error {
-	return wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, time.Second, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		pods, nodes := &corev1.PodList{}, &corev1.NodeList{}
 		if err := work.List(ctx, pods, client.InNamespace(namespace)); err != nil {
 			return false, err

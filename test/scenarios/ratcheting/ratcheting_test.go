@@ -32,8 +32,8 @@ import (
 	"drover.io/test/framework"
 )
 
-// patience bounds waiting for the API server; no test measures time by it.
-const patience = 2 * time.Minute
+// waitTimeout bounds waiting for the API server; no test measures time by it.
+const waitTimeout = 2 * time.Minute
 
 //go:embed objects.yaml
 var storedObjects []byte
@@ -144,7 +144,7 @@ func parse(t *testing.T) []*unstructured.Unstructured {
 func eventually(t *testing.T, do func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		last = do(ctx)
 		if apierrors.IsInvalid(last) && !meta.IsNoMatchError(last) {
 			return false, last

@@ -30,15 +30,15 @@ import (
 	"drover.io/test/workflow"
 )
 
-// patience bounds each wait; it does not measure how long one takes.
-const patience = 8 * time.Minute
+// waitTimeout bounds each wait; it does not measure how long one takes.
+const waitTimeout = 8 * time.Minute
 
 // sweeps is how many times the collector of orphans looks before it is believed to do nothing.
 const sweeps = 5
 
 func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
 	defer cancel()
 	original := &workflow.Workflow{Stack: start(t, framework.Options{}), Namespace: "default", Cluster: "fleet"}
 	check(t, original.Create(ctx, 3))

@@ -173,8 +173,8 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// TestHostNamesOfClouds has the names that cloud-init gives to hosts, from the names in the metadata, and those that the
-// drivers vouch for.
+// TestHostNamesOfClouds has the names that cloud-init gives to hosts, from the names in the metadata, and the cloud-assigned
+// names of the drivers.
 func TestHostNamesOfClouds(t *testing.T) {
 	t.Parallel()
 	k := key(t)
@@ -291,7 +291,7 @@ func TestNodeOfVerifiesNoSignature(t *testing.T) {
 	assertDecision(t, Client(csr, Identity{Names: []string{"node-1"}}), true)
 }
 
-// Whatever is requested, an approval must be for the Node itself and for nothing that is not the Machine's.
+// FuzzServing: whatever is requested, an approval must be for the Node itself and for nothing that is not the Machine's.
 func FuzzServing(f *testing.F) {
 	f.Add("system:node:node-1", "system:nodes", "system:node:node-1", "system:nodes", "node-1", []byte{10, 0, 0, 1}, "server auth")
 	f.Add("system:node:node-1", "system:nodes", "system:node:node-1", "system:nodes", "node-1,evil", []byte{10, 0, 0, 2}, "client auth,server auth")
@@ -334,7 +334,7 @@ func FuzzServing(f *testing.F) {
 	})
 }
 
-// Whatever is requested with a bootstrap token, an approval must be for one of the Machine's names and for a client alone.
+// FuzzClient: whatever is requested with a bootstrap token, an approval must be for one of the Machine's names and for a client alone.
 func FuzzClient(f *testing.F) {
 	f.Add("system:node:m1", "system:nodes", "", []byte{}, "client auth")
 	f.Add("system:node:node-2", "system:nodes", "", []byte{}, "client auth")
@@ -371,7 +371,7 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// Bytes that are no request must not bring the approver down.
+// FuzzParse: bytes that are no request must not cause a panic.
 func FuzzParse(f *testing.F) {
 	good := serving()
 	f.Add(sign(f, key(f), &good.CertificateRequest))

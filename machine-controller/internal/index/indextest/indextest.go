@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package indextest gives tests a client that reads from a real API server what package index reads from a cache, and fills that
-// server. What a test has written is seen at once. It is never part of a binary.
+// Package indextest has a client for tests that reads from a real API server what package index reads from a cache, and
+// functions that create objects there. Reads include what was just written. It is never part of a binary.
 package indextest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"drover.io/machine-controller/internal/index"
 )
 
-// NewClient answers the questions of package index from what the API server has.
+// NewClient returns a client that evaluates the index fields of package index on lists of the API server.
 func NewClient(t testing.TB, api client.WithWatch) client.WithWatch {
 	t.Helper()
 	known := indexes{}

@@ -189,7 +189,7 @@ func TestFindCurrentWithSkewedClocks(t *testing.T) {
 	md.Spec.Rollout.After = metav1.NewTime(noon)
 	// Created for rollout.after by an API server whose clock is behind.
 	ms := machineSet("a", 1, 3)
-	ms.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: Identify(md, noon, 2).Label}
+	ms.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: NewSetName(md, noon, 2).Hash}
 	if current, _ := FindNewMachineSet(md, []*clusterv1.MachineSet{ms}, noon); current != ms {
 		t.Error("the set that was created for rollout.after is not current")
 	}
@@ -226,19 +226,19 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestIdentify(t *testing.T) {
+func TestNewSetName(t *testing.T) {
 	t.Parallel()
 	md := deployment()
-	first := Identify(md, noon, 0)
+	first := NewSetName(md, noon, 0)
 	// The format is part of what is stored in clusters.
-	if diff := cmp.Diff(Identity{Name: "workers-" + first.Label, Label: first.Label}, first); diff != "" {
-		t.Errorf("identity (-want +got):\n%s", diff)
+	if diff := cmp.Diff(SetName{Name: "workers-" + first.Hash, Hash: first.Hash}, first); diff != "" {
+		t.Errorf("name (-want +got):\n%s", diff)
 	}
 	same := func(name string, change func(*clusterv1.MachineDeployment), now time.Time, want bool) {
 		other := md.DeepCopy()
 		change(other)
-		if got := Identify(other, now, 0) == first; got != want {
-			t.Errorf("%s: same identity is %t, want %t", name, got, want)
+		if got := NewSetName(other, now, 0) == first; got != want {
+			t.Errorf("%s: same name is %t, want %t", name, got, want)
 		}
 	}
 	same("later", func(*clusterv1.MachineDeployment) {}, noon.Add(time.Hour), true)
@@ -248,17 +248,17 @@ func TestIdentify(t *testing.T) {
 	same("after in the future", func(m *clusterv1.MachineDeployment) { m.Spec.Rollout.After = metav1.NewTime(noon.Add(1)) }, noon, true)
 	same("after has passed", func(m *clusterv1.MachineDeployment) { m.Spec.Rollout.After = metav1.NewTime(noon) }, noon, false)
 
-	if second := Identify(md, noon, 1); second.Name == first.Name || second.Label == first.Label {
+	if second := NewSetName(md, noon, 1); second.Name == first.Name || second.Hash == first.Hash {
 		t.Errorf("second attempt %+v repeats the first %+v", second, first)
 	}
 	md.Name = strings.Repeat("long.name-", 25)
 	for attempt := range 12 {
-		id := Identify(md, noon, attempt)
-		if errs := validation.IsDNS1123Subdomain(id.Name); len(errs) > 0 || len(id.Name) > 63 {
-			t.Errorf("name %q is bad: %v", id.Name, errs)
+		name := NewSetName(md, noon, attempt)
+		if errs := validation.IsDNS1123Subdomain(name.Name); len(errs) > 0 || len(name.Name) > 63 {
+			t.Errorf("name %q is bad: %v", name.Name, errs)
 		}
-		if errs := validation.IsValidLabelValue(id.Label); len(errs) > 0 {
-			t.Errorf("label %q is bad: %v", id.Label, errs)
+		if errs := validation.IsValidLabelValue(name.Hash); len(errs) > 0 {
+			t.Errorf("label %q is bad: %v", name.Hash, errs)
 		}
 	}
 }

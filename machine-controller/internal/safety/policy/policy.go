@@ -34,7 +34,7 @@ type Settings struct {
 	// PendingPerOwner and PendingPerCluster limit creations; 0 is no limit.
 	PendingPerOwner, PendingPerCluster int
 
-	// ProgressDeadline is how long a rollout may stand still; 0 is for ever.
+	// ProgressDeadline is how long a rollout may make no progress; 0 is no limit.
 	ProgressDeadline time.Duration
 
 	// ForceDrainAfter is when a drain becomes forced; 0 is never.

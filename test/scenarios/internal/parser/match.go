@@ -16,7 +16,7 @@ import (
 var identities = []string{"type", "name", "key", "kind"}
 
 // Diff describes the first difference of got from want, or is empty. Every field of want
-// must be in got; null wants the absence of a field, and so does an empty list. Every element
+// must be in got; null and an empty list require the absence of a field. Every element
 // of a wanted list must be like some element of the other. A string between slashes is a
 // regular expression.
 func Diff(want, got any) string {

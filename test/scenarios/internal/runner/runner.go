@@ -34,8 +34,8 @@ type Runner struct {
 	Stack *framework.Stack
 	// Namespace is the scenario's own, in both clusters.
 	Namespace string
-	// Patience bounds how long something may take to become true.
-	Patience time.Duration
+	// Timeout bounds how long something may take to become true.
+	Timeout time.Duration
 	// Progress is called with the next step.
 	Progress func(format string, args ...any)
 
@@ -116,7 +116,7 @@ func (r *Runner) client(in string) client.Client {
 // await polls until nothing is missing; the error then has the last state.
 // Errors of the API servers only delay; a manager that has ended does not.
 func (r *Runner) await(ctx context.Context, lacking func(context.Context) (string, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	var last string
 	err := wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {

@@ -21,28 +21,28 @@ const (
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// Identity names a new MachineSet.
-type Identity struct {
+// SetName is the name of a new MachineSet.
+type SetName struct {
 	// Name of the MachineSet.
 	Name string
-	// Label is the value of the machine-template-hash label.
-	Label string
+	// Hash is the value of the machine-template-hash label.
+	Hash string
 }
 
-// Identify returns the identity of the MachineSet for the present template of md. It is a function of the
+// NewSetName returns the name of the MachineSet for the present template of md. It is a function of the
 // MachineDeployment, the template and, once it has passed, spec.rollout.after, so that two reconciles that do not see
 // each other's writes create the same object and only one succeeds. attempt is 0; it grows by one for each name that is
 // occupied by another object, such as an earlier MachineSet that is still being deleted.
-func Identify(md *clusterv1.MachineDeployment, now time.Time, attempt int) Identity {
-	label := hashOf(md, now)
+func NewSetName(md *clusterv1.MachineDeployment, now time.Time, attempt int) SetName {
+	hash := hashOf(md, now)
 	if attempt > 0 {
-		label += "-" + strconv.Itoa(attempt)
+		hash += "-" + strconv.Itoa(attempt)
 	}
-	base := md.Name[:min(len(md.Name), maxNameLength-1-len(label))]
-	return Identity{Name: strings.TrimRight(base, "-.") + "-" + label, Label: label}
+	base := md.Name[:min(len(md.Name), maxNameLength-1-len(hash))]
+	return SetName{Name: strings.TrimRight(base, "-.") + "-" + hash, Hash: hash}
 }
 
-// hashOf is the part of an identity that all attempts share.
+// hashOf is the part of a name that all attempts share.
 func hashOf(md *clusterv1.MachineDeployment, now time.Time) string {
 	key := struct {
 		UID    string `json:"uid"`

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package story_test takes VSphereMachines through the whole generic machinery: a real API server on one
-// side, vcsim on the other, the shipped role in between.
 package integration_test
 
 import (
@@ -50,15 +48,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience bounds every wait: how quick anything is depends on what else the host does.
-const patience = 4 * time.Minute
+// waitTimeout bounds every wait: how quick anything is depends on what else the host does.
+const waitTimeout = 4 * time.Minute
 
-// TestLifecycle: created, running with addresses, deleted; machines with bad credentials, a bad
-// template or a bad network say so and can be deleted too.
-func TestLifecycle(t *testing.T) {
+// TestReconcile: created, running with addresses, deleted; machines with bad credentials, a bad
+// template or a bad network report that and can be deleted too.
+func TestReconcile(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
+	g.SetDefaultEventuallyTimeout(waitTimeout)
 	ctx := t.Context()
 	center, model := given(t)
 	namespace, err := cluster.Namespace(ctx, "vsphere")
@@ -102,7 +100,7 @@ func TestLifecycle(t *testing.T) {
 			fetch(g, test.machine)
 			ready := meta.FindStatusCondition(test.machine.Status.Conditions, clusterv1.ReadyCondition)
 			g.Expect(ready).To(gomega.HaveValue(gomega.And(gomega.HaveField("Reason", test.want), gomega.HaveField("Message", gomega.ContainSubstring(test.says)))))
-		}, patience).Should(gomega.Succeed())
+		}, waitTimeout).Should(gomega.Succeed())
 	}
 
 	// Bad credentials cannot prove that nothing is left, so the machine waits for good ones.
@@ -116,7 +114,7 @@ func TestLifecycle(t *testing.T) {
 	for _, machine := range []*infrav1.VSphereMachine{good, refused, invalid, astray} {
 		g.Eventually(func() bool {
 			return apierrors.IsNotFound(cluster.Client.Get(ctx, client.ObjectKeyFromObject(machine), machine))
-		}, patience).Should(gomega.BeTrue(), machine.Name)
+		}, waitTimeout).Should(gomega.BeTrue(), machine.Name)
 	}
 	for _, left := range model.Map().All("VirtualMachine") {
 		g.Expect(left.(*simulator.VirtualMachine).Name).NotTo(gomega.HavePrefix("worker-"))
@@ -143,7 +141,7 @@ func TestTemplateCapacity(t *testing.T) {
 		fetch(g, template)
 		g.Expect(template.Status.Capacity.Cpu().String()).To(gomega.Equal("8"))
 		g.Expect(template.Status.Capacity.Memory().String()).To(gomega.Equal("16Gi"))
-	}, patience).Should(gomega.Succeed())
+	}, waitTimeout).Should(gomega.Succeed())
 }
 
 // given starts a vCenter and returns its URL.
