@@ -178,13 +178,18 @@ func TestDeletionSucceedsWithoutClusterAndKubeconfig(t *testing.T) {
 }
 
 func TestMachineThatIsBeingDeletedGetsNoData(t *testing.T) {
-	f := newFixture(t)
+	t.Parallel()
+	f := newNamespace(t)
+	f.kubeconfig(workloads.Kubeconfig)
+	f.newClusterWithoutInfrastructure()
 	machine := f.machine("m1")
 	machine.Finalizers = []string{"example.test/keep"}
 	f.Expect(management.Client.Update(t.Context(), machine)).To(gomega.Succeed())
-	f.Expect(management.Client.Delete(t.Context(), machine)).To(gomega.Succeed())
 	config := f.config(machine, nil)
-	f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.WaitingForMachineReason)
+	f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.WaitingForClusterReason)
+	f.Expect(management.Client.Delete(t.Context(), machine)).To(gomega.Succeed())
+	f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.WaitingForMachineReason) // the controller has seen it
+	f.infrastructureProvisioned()
 	if got := f.tokens(machine); len(got) != 0 || len(config.Finalizers) != 0 {
 		t.Errorf("%d tokens and finalizers %v, want none", len(got), config.Finalizers)
 	}

@@ -146,12 +146,17 @@ func (f *fixture) create(object client.Object) {
 
 func (f *fixture) newCluster() {
 	f.t.Helper()
+	f.newClusterWithoutInfrastructure()
+	f.infrastructureProvisioned()
+}
+
+func (f *fixture) newClusterWithoutInfrastructure() {
+	f.t.Helper()
 	f.cluster = &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: f.namespace},
 		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example.test", Port: 6443}},
 	}
 	f.create(f.cluster)
-	f.infrastructureProvisioned()
 }
 
 func (f *fixture) infrastructureProvisioned() {
