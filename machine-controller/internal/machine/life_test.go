@@ -172,7 +172,11 @@ func TestFromCreationToRunning(t *testing.T) {
 func TestNothingToDoWritesNothing(t *testing.T) {
 	l := newTestMachine(t, "m")
 	l.provision()
-	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	// The Machine can be Running before its Node is written: that is tried again where the kubelet wrote it at the same time.
+	l.until(func(g gomega.Gomega, _ *clusterv1.Machine) {
+		g.Expect(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node)).To(gomega.Succeed())
+		g.Expect(l.node.Spec.Taints).NotTo(gomega.ContainElement(clusterv1.NodeUninitializedTaint))
+	})
 	writes, version := shared.writes.Load(), l.node.ResourceVersion
 	for range 3 {
 		if _, err := shared.reconciler.Reconcile(t.Context(), l.machine.DeepCopy()); err != nil {
