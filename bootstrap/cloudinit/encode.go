@@ -5,7 +5,6 @@ package cloudinit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -40,7 +39,7 @@ func encode(f node.File) writeFile {
 	case f.Jinja:
 		w.Content = string(f.Content)
 	case len(f.Content) >= compressFrom:
-		w.Encoding, w.Content = "gzip+base64", base64.StdEncoding.EncodeToString(compress(f.Content))
+		w.Encoding, w.Content = "gzip+base64", base64.StdEncoding.EncodeToString(node.Compress(f.Content))
 	case isPlain(f.Content):
 		w.Content = string(f.Content)
 	default:
@@ -62,13 +61,4 @@ func isPlain(content []byte) bool {
 		}
 	}
 	return !strings.Contains(s, "{{") && !strings.Contains(s, "{%") && !strings.Contains(s, "{#")
-}
-
-// compress is deterministic: no name, no time.
-func compress(content []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is valid
-	_, _ = w.Write(content)                                 // a bytes.Buffer does not fail
-	_ = w.Close()
-	return out.Bytes()
 }

@@ -114,7 +114,7 @@ func TestEncodeWritesModeAndOwner(t *testing.T) {
 func TestCompressedDataIsTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("drover"), 1000)
-	if !bytes.Equal(compress(content), compress(content)) || len(compress(content)) > 100 {
-		t.Errorf("%d bytes, or others each time", len(compress(content)))
+	if !bytes.Equal(node.Compress(content), node.Compress(content)) || len(node.Compress(content)) > 100 {
+		t.Errorf("%d bytes, or others each time", len(node.Compress(content)))
 	}
 }

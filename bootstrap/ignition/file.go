@@ -4,8 +4,6 @@
 package ignition
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"net/url"
 	"strings"
@@ -36,7 +34,7 @@ func file(f node.File) types.File {
 // contents writes bytes as a data URL, in the shortest of three ways.
 func contents(content []byte) types.Resource {
 	if len(content) >= compressFrom {
-		compression, source := "gzip", "data:;base64,"+base64.StdEncoding.EncodeToString(compress(content))
+		compression, source := "gzip", "data:;base64,"+base64.StdEncoding.EncodeToString(node.Compress(content))
 		return types.Resource{Source: &source, Compression: &compression}
 	}
 	source := "data:," + url.PathEscape(string(content))
@@ -44,13 +42,4 @@ func contents(content []byte) types.Resource {
 		source = plain
 	}
 	return types.Resource{Source: &source}
-}
-
-// compress is deterministic: no name, no time.
-func compress(content []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is valid
-	_, _ = w.Write(content)                                 // a bytes.Buffer does not fail
-	_ = w.Close()
-	return out.Bytes()
 }

@@ -4,9 +4,7 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -24,11 +22,7 @@ func addEarly(n *Node, os distribution, in Input) error {
 		return nil
 	}
 	if in.Spec.TrustedCAs != "" {
-		trust, err := trustEarly(os, strings.TrimSpace(in.Spec.TrustedCAs)+"\n")
-		if err != nil {
-			return err
-		}
-		n.Early = append(n.Early, trust)
+		n.Early = append(n.Early, trustEarly(os, strings.TrimSpace(in.Spec.TrustedCAs)+"\n"))
 	}
 	proxy := in.Spec.Proxy
 	if proxy.HTTP == "" && proxy.HTTPS == "" {
@@ -46,20 +40,9 @@ func addEarly(n *Node, os distribution, in Input) error {
 }
 
 // trustEarly writes the file that is written again later, with the other files.
-func trustEarly(os distribution, authorities string) (string, error) {
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	if _, err := w.Write([]byte(authorities)); err != nil {
-		return "", err
-	}
-	if err := w.Close(); err != nil {
-		return "", err
-	}
+func trustEarly(os distribution, authorities string) string {
 	return fmt.Sprintf("mkdir -p %s && echo %s | base64 -d | gunzip >%s && %s",
-		path.Dir(os.trustFile), base64.StdEncoding.EncodeToString(packed.Bytes()), os.trustFile, os.trustCommand), nil
+		path.Dir(os.trustFile), base64.StdEncoding.EncodeToString(Compress([]byte(authorities))), os.trustFile, os.trustCommand)
 }
 
 // aptProxy has apt use the proxy. Hosts and domains that are reached directly are those of NoProxy that apt can have.
