@@ -221,8 +221,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.Bootst
 	return nil
 }
 
-// withoutSpec is what identifies the object for a patch. A patch is computed from both objects as a whole, which with a large
-// spec takes many times its size.
+// withoutSpec is what identifies the object for a patch.
 func withoutSpec(config *bootstrapv1.BootstrapConfig) *bootstrapv1.BootstrapConfig {
-	return &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name, ResourceVersion: config.ResourceVersion}}
+	return &bootstrapv1.BootstrapConfig{ObjectMeta: identifying(config)}
+}
+
+// identifying is the metadata that a patch of an object needs. A patch is computed from both objects as a whole, which with
+// a large spec takes many times its size.
+func identifying(object client.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}
 }

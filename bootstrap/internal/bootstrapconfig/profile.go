@@ -14,7 +14,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -165,12 +164,9 @@ func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.Node
 // storeChecksums writes the checksums into the status, unless the profile has changed since it was read. The patch is
 // computed without the spec, which may be large.
 func (r *Reconciler) storeChecksums(ctx context.Context, p *bootstrapv1.NodeProfile, all []bootstrapv1.ReleaseDigest) error {
-	before := &bootstrapv1.NodeProfile{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, ResourceVersion: p.ResourceVersion}}
-	before.Status.Releases = p.Status.Releases
-	after := before.DeepCopy()
-	after.Status.Releases = all
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, after, patch); err != nil {
+	before, after := &bootstrapv1.NodeProfile{ObjectMeta: identifying(p)}, &bootstrapv1.NodeProfile{ObjectMeta: identifying(p)}
+	before.Status.Releases, after.Status.Releases = p.Status.Releases, all
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("storing checksums in NodeProfile: %w", err)
 	}
 	return nil
