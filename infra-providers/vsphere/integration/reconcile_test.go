@@ -19,19 +19,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/internal/machinestatus"
-	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/vsphere"
 	"drover.io/infra-providers/vsphere/vcenter"
-	"drover.io/runtime/manager"
 )
 
 var (
@@ -164,37 +159,13 @@ func given(t *testing.T) (string, *simulator.Model) {
 // serve runs the provider over one namespace, under the role that is shipped, until the test ends.
 func serve(t *testing.T, namespace string) {
 	t.Helper()
-	scheme, err := provider.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mgr, err := ctrl.NewManager(shipped, ctrl.Options{
-		Scheme:  scheme,
-		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		// Each test registers the same controllers in this process.
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	sessions := &vcenter.Pool{}
-	options := &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute}
-	if err := provider.Register(mgr, vsphere.Cloud(sessions), options); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+	t.Cleanup(func() { // after the provider has ended
 		if err := sessions.Close(context.Background()); err != nil {
 			t.Errorf("logging out: %v", err)
 		}
 	})
+	providertest.Run(t, shipped, namespace, vsphere.Cloud(sessions))
 }
 
 // create makes a Machine, its bootstrap Secret and its VSphereMachine, as the core would.
