@@ -175,13 +175,18 @@ func requestServing(t *testing.T, node string, addresses ...string) *certificate
 	for _, a := range addresses {
 		request.IPAddresses = append(request.IPAddresses, net.ParseIP(a))
 	}
+	return send(t, kubeletOf(node), node, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+}
+
+// kubeletOf is the client configuration of the kubelet of a Node.
+func kubeletOf(node string) *rest.Config {
 	config := rest.CopyConfig(workloads.Admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
-	return send(t, config, node, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+	return config
 }
 
 // send makes a request of a kubelet for the certificate of a Node.
-func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
+func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage, changes ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -203,6 +208,9 @@ func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateR
 			SignerName: signer,
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		},
+	}
+	for _, change := range changes {
+		change(csr)
 	}
 	create(t, c, csr)
 	return csr

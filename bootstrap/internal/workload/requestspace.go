@@ -24,6 +24,10 @@ const (
 	// maxEvent is how many bytes an event of a watch may have. Each watch holds the one that it reads, and is not among the
 	// long answers, because it may last for ever.
 	maxEvent = workload.ShortAnswer
+	// maxList and maxListElements are how many bytes and elements a list of requests may have. A page of kubelets' requests
+	// has a third of it. Both are less than what every answer may have, beyond which the API server counts as one that does
+	// not answer.
+	maxList, maxListElements = 1 << 20, maxElements / 2
 )
 
 // ErrTooManyRequests ends an answer for which the namespace has no bytes left: one that is only read later would take
@@ -55,13 +59,17 @@ func (p *requestPace) allow(namespace string, bytes int) bool {
 
 // wrap returns a transport for a client of certificate requests.
 func (p *requestPace) wrap(next http.RoundTripper, namespace string) http.RoundTripper {
-	return &pacedTransport{next: next, watches: httplimit.WrapJSON(next, maxEvent, maxElements), pace: p, namespace: namespace}
+	return &pacedTransport{
+		next: next, pace: p, namespace: namespace,
+		lists:   httplimit.WrapJSON(next, maxList, maxListElements),
+		watches: httplimit.WrapJSON(next, maxEvent, maxElements),
+	}
 }
 
 type pacedTransport struct {
-	next, watches http.RoundTripper
-	pace          *requestPace
-	namespace     string
+	next, lists, watches http.RoundTripper
+	pace                 *requestPace
+	namespace            string
 }
 
 // RoundTrip sends the request.
@@ -69,7 +77,7 @@ func (t *pacedTransport) RoundTrip(request *http.Request) (*http.Response, error
 	if request.Method != http.MethodGet {
 		return t.next.RoundTrip(request)
 	}
-	next := t.next
+	next := t.lists
 	if request.URL.Query().Get("watch") != "" {
 		next = t.watches
 	}
