@@ -5,6 +5,8 @@ package csrapproval
 
 import (
 	"crypto/x509"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,9 +15,14 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -204,5 +211,34 @@ func TestReportedHostNameIsNoProof(t *testing.T) {
 	}
 	if got := decision(t, serving); got == "" {
 		t.Error("a reported address is not trusted")
+	}
+}
+
+// TestMissingPermissionToApproveIsReported: the user of the kubeconfig may read everything, and approves nothing.
+func TestMissingPermissionToApproveIsReported(t *testing.T) {
+	t.Parallel()
+	machine := newMachine(t, "unapproved-1")
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
+	connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, recorder := fake.NewClientset(), events.NewFakeRecorder(10)
+	remote.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "certificatesigningrequests"}, "csr", errors.New("may not approve"))
+	})
+	connection.Certificates = remote.CertificatesV1()
+	a := &approver{client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), events: newRecorder(recorder)}
+	csr := requestServing(t, "unapproved-1", "10.9.0.1")
+	for range 2 {
+		if err := a.review(t.Context(), csr); !apierrors.IsForbidden(err) {
+			t.Fatalf("err = %v", err)
+		}
+	}
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want one", len(recorder.Events))
+	}
+	if got, want := <-recorder.Events, "Warning CertificateApprovalForbidden certificate requests cannot be decided on: "; !strings.HasPrefix(got, want) || !strings.Contains(got, "may not approve") {
+		t.Errorf("the event is %q", got)
 	}
 }
