@@ -4,6 +4,7 @@
 package csrapproval
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"strings"
@@ -28,6 +29,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/envtest"
@@ -157,6 +159,51 @@ func TestAddressOfTheEndpointIsReserved(t *testing.T) {
 	machine := newMachine(t, "endpoint-1")
 	setCloudAddresses(t, machine, "10.9.0.250")
 	refusal(t, machine, requestServing(t, "endpoint-1", "10.9.0.250"), "the address 10.9.0.250 belongs to the control plane or to another Machine")
+}
+
+// Root on a worker takes the address by which the other machines join, and reports it: where reported addresses are trusted,
+// its certificate would be one of the API server for them.
+func TestAddressByWhichMachinesJoinIsReserved(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ machine, endpoint, address string }{
+		"an address": {"joining-1", "10.9.0.240:6443", "10.9.0.240"},
+		"a name":     {"joining-2", "internal.example.test:6443", "10.9.0.241"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := newMachine(t, test.machine)
+			other := &bootstrapv1.BootstrapConfig{
+				ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "other", Labels: machine.Labels},
+				Spec:       bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu, Join: bootstrapv1.Join{Endpoint: test.endpoint}},
+			}
+			create(t, management.Client, other)
+			machine.Status.Addresses = append(machine.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: test.address})
+			if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
+			connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &approver{
+				client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), trustReported: true, events: newRecorder(events.NewFakeRecorder(10)),
+				resolve: func(_ context.Context, host string) ([]string, error) {
+					if host == "internal.example.test" {
+						return []string{"10.9.0.241"}, nil
+					}
+					return nil, errors.New("no such host")
+				},
+			}
+			csr := requestServing(t, machine.Name, test.address)
+			if err := a.review(t.Context(), csr); err != nil {
+				t.Fatal(err)
+			}
+			if got := decision(t, csr); got != "" {
+				t.Errorf("decision = %q, want none", got)
+			}
+		})
+	}
 }
 
 // A guest that reports what is another Machine's must not keep that one from its certificates.
