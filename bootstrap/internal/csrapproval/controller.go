@@ -119,7 +119,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*cl
 		return nil, nil
 	}
 	configs := &bootstrapv1.BootstrapConfigList{}
-	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
+	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing BootstrapConfigs: %w", err)
 	}
 	for i := range configs.Items {
