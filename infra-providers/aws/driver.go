@@ -320,6 +320,9 @@ func (d *Driver) findListed(ctx context.Context, id driver.Identity) (found []dr
 		if err != nil {
 			return nil, err
 		}
+		if instance.State == driver.Terminated && !instance.Identity.Tagged() {
+			continue // EC2 removes the tags of a terminated instance some time before it lists it no longer
+		}
 		found = append(found, instance)
 	}
 	slices.SortFunc(found, byCreation)
