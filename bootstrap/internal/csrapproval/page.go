@@ -18,7 +18,7 @@ import (
 	"drover.io/runtime/httplimit"
 )
 
-// pageTimeout is how long an answer may take: one that drips holds a place among the long ones.
+// pageTimeout is how long an answer may take: one that drips holds a seat among the long ones.
 const pageTimeout = 30 * time.Second
 
 // page reads one page. A page that is too long to be read at once is read request by request.

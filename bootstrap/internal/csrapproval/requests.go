@@ -47,9 +47,9 @@ const (
 // openRequests are the requests of kubelets of one workload cluster that are neither approved nor denied. Nothing else
 // that its API server sends is kept, so it cannot fill the memory of the manager. It is the store of a Reflector.
 type openRequests struct {
-	// namespace holds places of the requests of all workload clusters.
+	// namespace holds seats of the requests of all workload clusters.
 	namespace string
-	places    *fairshare.Places[string]
+	seats    *fairshare.Seats[string]
 	// opened is called with the name of every request that is to be decided on.
 	opened func(name string)
 	// relist is called when there may be capacity for requests that were not kept.
@@ -64,9 +64,9 @@ type openRequests struct {
 	missed      bool
 }
 
-func newOpenRequests(namespace string, places *fairshare.Places[string]) *openRequests {
+func newOpenRequests(namespace string, seats *fairshare.Seats[string]) *openRequests {
 	return &openRequests{
-		namespace: namespace, places: places, opened: func(string) {}, relist: func() {}, full: func() {},
+		namespace: namespace, seats: seats, opened: func(string) {}, relist: func() {}, full: func() {},
 		byName: map[string]*certificatesv1.CertificateSigningRequest{}, byRequester: map[string][]string{},
 	}
 }
@@ -179,7 +179,7 @@ func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept 
 	if others := r.byRequester[csr.Spec.Username]; len(others) >= maxPerRequester {
 		r.drop(others[0])
 	}
-	if len(r.byName) >= maxPerCluster || !r.places.Take(r.namespace) {
+	if len(r.byName) >= maxPerCluster || !r.seats.Acquire(r.namespace) {
 		if !r.missed {
 			r.full()
 		}
@@ -198,7 +198,7 @@ func (r *openRequests) drop(name string) {
 		return
 	}
 	delete(r.byName, name)
-	r.places.Give(r.namespace)
+	r.seats.Release(r.namespace)
 	user, left := known.Spec.Username, []string(nil)
 	for _, other := range r.byRequester[user] {
 		if other != name {
@@ -233,14 +233,14 @@ type source struct {
 	// failed is called with every error, incomplete when a list has open requests that are not in the answer.
 	failed     func(error)
 	incomplete func()
-	// namespace holds places while a list is not finished.
+	// namespace holds seats while a list is not finished.
 	namespace string
-	places    *fairshare.Places[string]
+	seats    *fairshare.Seats[string]
 	timeout   time.Duration
 }
 
 func newSource(certificates certificatesv1client.CertificatesV1Interface, failed func(error), incomplete func()) *source {
-	s := &source{certificates: certificates, failed: failed, incomplete: incomplete, places: fairshare.New[string](0), timeout: listTimeout}
+	s := &source{certificates: certificates, failed: failed, incomplete: incomplete, seats: fairshare.New[string](0), timeout: listTimeout}
 	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 		list, err := s.list(ctx)
 		return list, s.noted(err)
@@ -268,10 +268,10 @@ func (s *source) noted(err error) error {
 func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRequestList, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	open := newest{of: map[string][]int{}, place: func() bool { return s.places.Take(s.namespace) }}
+	open := newest{of: map[string][]int{}, seat: func() bool { return s.seats.Acquire(s.namespace) }}
 	defer func() {
 		for range open.requests {
-			s.places.Give(s.namespace)
+			s.seats.Release(s.namespace)
 		}
 	}()
 	next := ""
@@ -308,8 +308,8 @@ type newest struct {
 	requests []certificatesv1.CertificateSigningRequest
 	// of are the indexes of the requests of each requester.
 	of map[string][]int
-	// place takes a place for a request, and reports whether there was one.
-	place func() bool
+	// seat takes a seat for a request, and reports whether there was one.
+	seat func() bool
 	// missed is true if there was no capacity for a requester's request.
 	missed bool
 }
@@ -323,7 +323,7 @@ func (n *newest) add(csr certificatesv1.CertificateSigningRequest) {
 		if byAge(n.requests[oldest], csr) < 0 {
 			n.requests[oldest] = csr
 		}
-	case len(n.requests) >= maxPerCluster, !n.place():
+	case len(n.requests) >= maxPerCluster, !n.seat():
 		n.missed = true
 	default:
 		n.of[requester] = append(mine, len(n.requests))
