@@ -71,7 +71,6 @@ type Reconciler struct {
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	r.watches = map[types.NamespacedName]*watch{}
 	r.places, r.listed = fairshare.New[string](maxRequests), fairshare.New[string](maxListed)
-	createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	if err := mgr.Add(manager.RunnableFunc(r.stopAll)); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
 		For(&clusterv1.Cluster{}, builder.WithPredicates(changed)).
-		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), createdOrDeleted)).
+		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.LabelChangedPredicate{})).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), hostChanged())).
 		Complete(r)
 }
@@ -120,7 +119,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*cl
 		return nil, nil
 	}
 	configs := &bootstrapv1.BootstrapConfigList{}
-	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
+	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing BootstrapConfigs: %w", err)
 	}
 	for i := range configs.Items {

@@ -27,11 +27,8 @@ const (
 	// maxParts is how many groups, usages, annotations and the like a request may have: each is longer in memory than it
 	// was in the answer. That of a kubelet has some ten.
 	maxParts = 64
-	// pageSize is how many requests are listed at once: any page of what an API server accepts is an answer that is
-	// read whole.
+	// pageSize is how many requests are listed at once.
 	pageSize = 40
-	// pageTimeout is how long a page may take.
-	pageTimeout = 30 * time.Second
 	// listTimeout is how long a list may take.
 	listTimeout = 5 * time.Minute
 	// maxPages is how many pages of a list are read.
@@ -232,7 +229,7 @@ func (r *openRequests) onRelist(relist func()) {
 // source lists requests in pages, of which only what is open is held, and watches them.
 type source struct {
 	cache.ListWatch
-	requests certificatesv1client.CertificateSigningRequestInterface
+	certificates certificatesv1client.CertificatesV1Interface
 	// failed is called with every error, incomplete when a list has open requests that are not in the answer.
 	failed     func(error)
 	incomplete func()
@@ -242,14 +239,14 @@ type source struct {
 	timeout   time.Duration
 }
 
-func newSource(requests certificatesv1client.CertificateSigningRequestInterface, failed func(error), incomplete func()) *source {
-	s := &source{requests: requests, failed: failed, incomplete: incomplete, places: fairshare.New[string](0), timeout: listTimeout}
+func newSource(certificates certificatesv1client.CertificatesV1Interface, failed func(error), incomplete func()) *source {
+	s := &source{certificates: certificates, failed: failed, incomplete: incomplete, places: fairshare.New[string](0), timeout: listTimeout}
 	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 		list, err := s.list(ctx)
 		return list, s.noted(err)
 	}
 	s.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-		stream, err := requests.Watch(ctx, o)
+		stream, err := certificates.CertificateSigningRequests().Watch(ctx, o)
 		return stream, s.noted(err)
 	}
 	return s
@@ -300,13 +297,6 @@ func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRe
 	last.Continue, last.RemainingItemCount = "", nil
 	slices.SortStableFunc(open.requests, byAge)
 	return &certificatesv1.CertificateSigningRequestList{ListMeta: last, Items: open.requests}, nil
-}
-
-// page reads one page, within its time: an answer that drips holds a place among the long ones.
-func (s *source) page(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	return s.requests.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 }
 
 func byAge(a, b certificatesv1.CertificateSigningRequest) int {

@@ -96,7 +96,7 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
 		w.requests.onRelist(end)
-		source := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
+		source := newSource(a.connection.Certificates, a.watchFailed, w.requests.incomplete)
 		source.namespace, source.places = a.cluster.Namespace, w.listed
 		reflector := cache.NewReflectorWithOptions(source, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
 		reflector.RunWithContext(once)
