@@ -15,6 +15,9 @@ const removed = "[removed]"
 // everyWord in the list of a bootstrap provider stands for all words.
 const everyWord = "*"
 
+// maxWords is how many bytes a list of words may have. A longer one stands for all words.
+const maxWords = 64 << 10
+
 // credentials are what looks like a secret, whatever a bootstrap provider says: bootstrap tokens, tokens of the web, passwords
 // in URLs and assignments, and keys in PEM.
 var credentials = []*regexp.Regexp{
@@ -30,17 +33,20 @@ var credentials = []*regexp.Regexp{
 
 // redactor removes secrets from the lines of a console.
 type redactor struct {
-	// words are the secrets that the bootstrap provider names, the longest first.
+	// words are the secrets that the bootstrap provider names, each once.
 	words []string
 	// all is true where nothing may be quoted.
 	all bool
 }
 
-// newRedactor reads the words of a bootstrap provider, one in each line.
+// newRedactor reads the words of a bootstrap provider, one in each line. Whoever may create Secrets may write such a list.
 func newRedactor(list []byte) redactor {
+	if len(list) > maxWords {
+		return redactor{all: true}
+	}
 	words := strings.FieldsFunc(string(list), func(c rune) bool { return c == '\n' })
-	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) })
-	return redactor{words: words, all: slices.Contains(words, everyWord)}
+	slices.Sort(words)
+	return redactor{words: slices.Compact(words), all: slices.Contains(words, everyWord)}
 }
 
 // lines returns lines without secrets; none where nothing may be quoted.
@@ -50,15 +56,43 @@ func (r redactor) lines(lines []string) []string {
 	}
 	safe := make([]string, 0, len(lines))
 	for _, line := range lines {
-		for _, word := range r.words {
-			line = strings.ReplaceAll(line, word, removed)
-		}
+		line = r.withoutWords(line)
 		for _, pattern := range credentials {
 			line = pattern.ReplaceAllStringFunc(line, redactMatch)
 		}
 		safe = append(safe, truncate(line))
 	}
 	return safe
+}
+
+// withoutWords removes what any of the words covers. All are searched for in the line as it is: in what stands for a word
+// that was removed, the next one would be found again, and a list could make the line longer without end.
+func (r redactor) withoutWords(line string) string {
+	covered := make([]bool, len(line))
+	for _, word := range r.words {
+		end := 0 // of the occurrence before, which may overlap
+		for at := strings.Index(line, word); at >= 0; {
+			for i := max(at, end); i < at+len(word); i++ {
+				covered[i] = true
+			}
+			end = at + len(word)
+			next := strings.Index(line[at+1:], word)
+			if next < 0 {
+				break
+			}
+			at += 1 + next
+		}
+	}
+	var left strings.Builder
+	for i := range len(line) {
+		switch {
+		case !covered[i]:
+			left.WriteByte(line[i])
+		case i == 0 || !covered[i-1]:
+			left.WriteString(removed)
+		}
+	}
+	return left.String()
 }
 
 // redactMatch keeps the name of an assignment, and the punctuation of a URL.

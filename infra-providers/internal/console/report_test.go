@@ -110,7 +110,26 @@ func TestSecretsAreRemoved(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if got := newRedactor([]byte("*")).lines([]string{"anything"}); len(got) > 0 {
-		t.Errorf("where every word is secret, %q is shown", got)
+	for name, list := range map[string]string{
+		"every word is secret": "*", "there are too many secrets": strings.Repeat("secret\n", maxWords/6),
+	} {
+		if got := newRedactor([]byte(list)).lines([]string{"anything"}); len(got) > 0 {
+			t.Errorf("where %s, %q is shown", name, got)
+		}
+	}
+}
+
+// TestListOfSecretsDoesNotLengthenALine: the author of a Secret chooses the words. Some are in what replaces others.
+func TestListOfSecretsDoesNotLengthenALine(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ words, line, want string }{
+		"a letter, again and again":      {strings.Repeat("e\n", 20), "see", "s[removed]"},
+		"all letters of the replacement": {"r\ne\nm\no\nv\nd\n[\n]\nremoved", "x e y", "x [removed] y"},
+		"words that overlap":             {"hunter2-of\nof-the-registry", "hunter2-of-the-registry.", "[removed]."},
+		"a word that overlaps itself":    {"abab", "ababab!", "[removed]!"},
+	} {
+		if diff := cmp.Diff([]string{test.want}, newRedactor([]byte(test.words)).lines([]string{test.line})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
