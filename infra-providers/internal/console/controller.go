@@ -29,6 +29,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/managementclaim"
@@ -108,8 +109,14 @@ func (r *Reconciler[M, C]) explain(ctx context.Context, machine M, owner *cluste
 		return again, nil //nolint:nilerr // the machine's own reconciler reports credentials that do not work
 	}
 	output, err := cloud.Console(ctx, identity(machine, cluster))
-	if driver.IsNotFound(err) || driver.IsNotOwned(err) || driver.IsAccountMismatch(err) {
+	switch problem := errorreason.Of(err); {
+	case err == nil:
+	case driver.IsNotFound(err), driver.IsNotOwned(err), driver.IsAccountMismatch(err):
 		return again, nil // as reported in Ready
+	case problem.Unreported:
+		return ctrl.Result{RequeueAfter: problem.Retry}, nil
+	case problem.Passing && joinedCondition(machine) != nil:
+		return again, nil // what the console had before explains more
 	}
 	found := explanation{status: metav1.ConditionUnknown, reason: machinestatus.ConsoleUnavailableReason}
 	if err != nil {

@@ -5,6 +5,7 @@ package console_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -244,6 +245,32 @@ func TestConsoleThatCannotBeReadIsReported(t *testing.T) {
 	condition, _ := f.reconcile()
 	if condition == nil || condition.Status != metav1.ConditionUnknown || condition.Reason != machinestatus.ConsoleUnavailableReason {
 		t.Errorf("HostJoined is %v", condition)
+	}
+}
+
+// TestFailureThatPassesHidesNoReason: many machines may be late at the same time, and share the rate and the workers of their
+// account.
+func TestFailureThatPassesHidesNoReason(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"no worker is free":    &driver.BusyError{},
+		"the rate is used up":  &driver.RateLimitedError{Err: errors.New("the account's rate of calls is used up")},
+		"the cloud has failed": errors.New("503"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.data("")
+			f.cloud.Write(uid, failed)
+			f.now = f.now.Add(after)
+			before, _ := f.reconcile()
+			f.events()
+			f.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: failure} }
+			f.now = f.now.Add(time.Hour)
+			if condition, next := f.reconcile(); *condition != *before || next == 0 || len(f.events()) > 0 {
+				t.Errorf("HostJoined is %v, again after %s", condition, next)
+			}
+		})
 	}
 }
 
