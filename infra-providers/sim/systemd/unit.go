@@ -9,6 +9,7 @@ package systemd
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -174,6 +175,9 @@ func split(line string) ([]string, error) {
 	return words, nil
 }
 
+// reference is where a variable is referred to inside a word. Values are not searched for more: they could refer to each other.
+var reference = regexp.MustCompile(`\$\{[^{}]*\}`)
+
 // expand replaces variables: a word that is $NAME becomes the words of its value, ${NAME} stays in its word.
 func expand(words []string, environment map[string]string) []string {
 	var out []string
@@ -182,10 +186,12 @@ func expand(words []string, environment map[string]string) []string {
 			out = append(out, strings.Fields(environment[name])...)
 			continue
 		}
-		for name, value := range environment {
-			word = strings.ReplaceAll(word, "${"+name+"}", value)
-		}
-		out = append(out, word)
+		out = append(out, reference.ReplaceAllStringFunc(word, func(found string) string {
+			if value, known := environment[found[len("${"):len(found)-1]]; known {
+				return value
+			}
+			return found
+		}))
 	}
 	return out
 }

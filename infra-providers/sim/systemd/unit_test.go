@@ -34,6 +34,10 @@ func TestCommand(t *testing.T) {
 			map[string]string{unitFile: "[Service]\nEnvironment=\"A=--x=1 --y=2\" B=z\nExecStart=/bin/k $A --b=${B} $NONE\n"},
 			[]string{"/bin/k", "--x=1", "--y=2", "--b=z"},
 		},
+		"expands no value once more": {
+			map[string]string{unitFile: "[Service]\nEnvironment=A=${B}${B} B=${A}${A}\nExecStart=/bin/k ${A}${NONE}\n"},
+			[]string{"/bin/k", "${B}${B}${NONE}"},
+		},
 		"reads environment files": {
 			map[string]string{unitFile: "[Service]\nEnvironmentFile=-/none\nEnvironmentFile=/etc/default/kubelet\nExecStart=/bin/k $EXTRA\n", "/etc/default/kubelet": "# c\nEXTRA=\"--v=2\"\n"},
 			[]string{"/bin/k", "--v=2"},
