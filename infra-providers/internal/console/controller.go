@@ -168,7 +168,7 @@ func (r *Reconciler[M, C]) record(ctx context.Context, before, after M, owner *c
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("no Node of the instance yet", "Machine", klog.KObj(owner), "reason", next.Reason, "message", next.Message)
-	r.Events.Eventf(owner, after, corev1.EventTypeWarning, next.Reason, "ReadConsole", "%s", next.Message)
+	r.Events.Eventf(owner, after, corev1.EventTypeWarning, next.Reason, "ReadConsole", "%s", errorreason.TruncateNote(next.Message))
 }
 
 // owners reads the Machine and the Cluster of a machine; nil for what does not exist.

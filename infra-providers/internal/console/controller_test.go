@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -271,6 +272,31 @@ func TestFailureThatPassesHidesNoReason(t *testing.T) {
 				t.Errorf("HostJoined is %v, again after %s", condition, next)
 			}
 		})
+	}
+}
+
+// TestEventOfLongLinesIsStored: the API server refuses an event whose note is too long.
+func TestEventOfLongLinesIsStored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.data("")
+	f.cloud.Write(uid, strings.Repeat(strings.Repeat("\"x", 400)+"\n", 3)+failed)
+	f.now = f.now.Add(after)
+	f.reconcile()
+	all := f.events()
+	if len(all) != 1 {
+		t.Fatalf("events: %q", all)
+	}
+	note := strings.TrimPrefix(all[0], "Warning BootstrapFailed ")
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.owner.Namespace, Name: "late"}, EventTime: metav1.NowMicro(), Type: corev1.EventTypeWarning,
+		Reason: machinestatus.BootstrapFailedReason, Action: "ReadConsole", Note: note, ReportingController: "drover.io/test", ReportingInstance: "test",
+		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: f.owner.Namespace, Name: "late"},
+	}
+	direct, err := client.New(cluster.Config, client.Options{})
+	f.must(err)
+	if err := direct.Create(t.Context(), event); err != nil || !strings.HasSuffix(note, "…") {
+		t.Errorf("an event with %d bytes: %v", len(note), err)
 	}
 }
 

@@ -86,3 +86,11 @@ const maxMessage = 4096
 func Truncate(message string) string {
 	return requesterror.TruncateTo(message, maxMessage-len("…"))
 }
+
+// maxNote is how many bytes the note of an event may have. The API server refuses an event with a longer one.
+const maxNote = 1024
+
+// TruncateNote shortens a message to the length of an event's note.
+func TruncateNote(message string) string {
+	return requesterror.TruncateTo(message, maxNote-len("…"))
+}

@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/internal/machinestatus"
 )
 
@@ -123,7 +124,7 @@ func (r *Reconciler[M, C]) record(ctx context.Context, before M, s *state[M, C])
 			log.Info(e.Log, e.Values...)
 		}
 		if e.Type != "" {
-			r.Events.Eventf(s.machine, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+			r.Events.Eventf(s.machine, nil, e.Type, e.Reason, e.Action, "%s", errorreason.TruncateNote(e.Note))
 		}
 	}
 }

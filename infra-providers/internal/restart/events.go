@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"drover.io/infra-providers/internal/errorreason"
 )
 
 // recordRestart logs that the cloud accepted a restart, and creates the event of the Machine.
@@ -21,5 +23,6 @@ func recordRestart(ctx context.Context, recorder events.EventRecorder, machine *
 // recordHandBack logs that the owner is to replace the Machine, and creates the event of the Machine.
 func recordHandBack(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, because step) {
 	ctrl.LoggerFrom(ctx).Info("handed Machine back to its owner", "reason", because.reason, "message", because.message)
-	recorder.Eventf(machine, nil, corev1.EventTypeWarning, "RemediationHandedBack", "HandBack", "no further restarts, the owner replaces the Machine: %s", because.message)
+	note := "no further restarts, the owner replaces the Machine: " + because.message
+	recorder.Eventf(machine, nil, corev1.EventTypeWarning, "RemediationHandedBack", "HandBack", "%s", errorreason.TruncateNote(note))
 }
