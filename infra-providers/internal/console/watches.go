@@ -12,25 +12,33 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/runtime/predicates"
 )
 
-// forPredicates accepts machines whose instances begin or cease to run, or that another manager handed over.
+// forPredicates accepts machines whose instances begin or cease to run, that another manager handed over, or whose
+// HostJoined ceases to be true.
 func forPredicates(watch predicates.WatchFilter) builder.Predicates {
-	changed := predicates.Changed(func(object client.Object) inputs {
-		return inputs{
-			runs:  meta.IsStatusConditionTrue(object.(driver.Machine).GetStatus().Conditions, clusterv1.ReadyCondition),
-			owned: inframachine.OwnerReference(object) != nil,
-			watch: object.GetLabels()[clusterv1.WatchLabel],
-		}
-	})
+	changed := predicates.Changed(inputsOf)
 	changed.DeleteFunc = func(event.DeleteEvent) bool { return false }
 	return builder.WithPredicates(watch.MatchingPredicate(), changed)
 }
 
+// inputsOf is all of a machine that this controller acts upon.
+func inputsOf(object client.Object) inputs {
+	conditions := object.(driver.Machine).GetStatus().Conditions
+	return inputs{
+		runs:   meta.IsStatusConditionTrue(conditions, clusterv1.ReadyCondition),
+		joined: meta.IsStatusConditionTrue(conditions, machinestatus.HostJoinedCondition),
+		owned:  inframachine.OwnerReference(object) != nil,
+		watch:  object.GetLabels()[clusterv1.WatchLabel],
+	}
+}
+
 type inputs struct {
-	runs, owned bool
-	watch       string
+	// joined may be written by this controller alone, and the machine's own reconciler may replace it by what its cache had.
+	runs, joined, owned bool
+	watch               string
 }
 
 // onMachineChange accepts Machines that got their Node.
