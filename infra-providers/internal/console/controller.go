@@ -113,9 +113,7 @@ func (r *Reconciler[M, C]) explain(ctx context.Context, machine M, owner *cluste
 	case err == nil:
 	case driver.IsNotFound(err), driver.IsNotOwned(err), driver.IsAccountMismatch(err):
 		return again, nil // as reported in Ready
-	case problem.Unreported:
-		return ctrl.Result{RequeueAfter: problem.Retry}, nil
-	case problem.Passing && joinedCondition(machine) != nil:
+	case problem.Unreported, problem.Passing && joinedCondition(machine) != nil:
 		return again, nil // what the console had before explains more
 	}
 	found := explanation{status: metav1.ConditionUnknown, reason: machinestatus.ConsoleUnavailableReason}
