@@ -30,6 +30,8 @@ RemainAfterExit=yes
 StateDirectory=drover
 ExecStart=` + node.ScriptFile + `
 ExecStartPost=/usr/bin/touch /var/lib/drover/bootstrapped
+StandardOutput=journal+console
+StandardError=journal+console
 
 [Install]
 WantedBy=multi-user.target

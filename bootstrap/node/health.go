@@ -7,6 +7,7 @@ const (
 	healthUnit   = "drover-health.service"
 	healthScript = scriptFolder + "/health.sh"
 	loadFile     = "/proc/loadavg"
+	consoleFile  = "/dev/console"
 	// healthzPort is the default port of the kubelet's health endpoint on the loopback device.
 	healthzPort = 10248
 )
@@ -14,10 +15,11 @@ const (
 // healthCheck restarts a kubelet or a containerd that runs but does not answer, which Restart= does not see.
 // One miss is none: it takes three in a row, half a minute apart. Where more than four processes per CPU want to run
 // it takes twenty, because there an answer may only be late, and a restart would add to what the host has to do. A
-// kubelet that still waits for its certificate does not answer yet.
+// kubelet that still waits for its certificate does not answer yet: every five minutes its last error is written to the
+// console, where the management cluster finds why there is no Node.
 const healthCheck = `#!/bin/bash
 export PATH=/opt/bin:$PATH
-kubelet=0 containerd=0
+kubelet=0 containerd=0 unjoined=0
 type curl ctr nproc >/dev/null || exit 1
 while sleep 30; do
   read -r load _ < ` + loadFile + `
@@ -27,6 +29,12 @@ while sleep 30; do
     kubelet=$((kubelet + 1))
   else
     kubelet=0
+  fi
+  if ! [ -e ` + kubeletKubeconfig + ` ] && [ $((unjoined = (unjoined + 1) % 10)) = 0 ]; then
+    {
+      journalctl --unit kubelet.service --lines 200 --output cat --no-pager | grep '^[EF][0-9]' | tail -n 1 | cut -c 1-1000
+      echo "drover-bootstrap: state=Waiting step=Join"
+    } > ` + consoleFile + `
   fi
   if systemctl --quiet is-active containerd.service && ! timeout 20 ctr version >/dev/null 2>&1; then
     containerd=$((containerd + 1))

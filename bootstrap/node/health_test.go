@@ -81,10 +81,10 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 			}
 			script := healthCheck
 			for old, replacement := range map[string]string{"http://127.0.0.1:10248": server.URL, "-m 20": "-m " + cmp.Or(c.timeout, "20"), kubeletKubeconfig: kubeconfig, loadFile: load} {
-				if strings.Count(script, old) != 1 {
-					t.Fatalf("the script has no single %q", old)
+				if !strings.Contains(script, old) {
+					t.Fatalf("the script has no %q", old)
 				}
-				script = strings.Replace(script, old, replacement, 1)
+				script = strings.ReplaceAll(script, old, replacement)
 			}
 			out, err := bash(t, fmt.Sprintf("ACTIVE=%s CONTAINERD=%s TICKS=%d%s%s", active, answers, cmp.Or(c.ticks, 7), healthShims, script))
 			if err != nil {
@@ -92,6 +92,46 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 			}
 			if diff := gocmp.Diff(c.want, out); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestConsoleShowsWhyTheKubeletHasNotJoined: each five minutes, as long as it has no certificate.
+func TestConsoleShowsWhyTheKubeletHasNotJoined(t *testing.T) {
+	t.Parallel()
+	const journal = `
+journalctl() {
+  echo 'I1125 01:00:00.000000 1 server.go:1] starting'
+  echo 'E1125 01:00:01.000000 1 bootstrap.go:2] dial tcp: lookup api.example.test: no such host'
+  echo 'I1125 01:00:02.000000 1 server.go:1] waiting'
+}
+`
+	const once = "E1125 01:00:01.000000 1 bootstrap.go:2] dial tcp: lookup api.example.test: no such host\ndrover-bootstrap: state=Waiting step=Join\n"
+	for name, c := range map[string]struct {
+		joined bool
+		ticks  int
+		want   string
+	}{
+		"after less than five minutes": {false, 9, ""},
+		"after five minutes":           {false, 10, once},
+		"after eleven minutes":         {false, 22, once + once},
+		"with a certificate":           {true, 22, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			kubeconfig, console := filepath.Join(root, "kubelet.conf"), filepath.Join(root, "console")
+			must(t, os.WriteFile(console, nil, 0o600))
+			if c.joined {
+				must(t, os.WriteFile(kubeconfig, nil, 0o600))
+			}
+			script := strings.NewReplacer(kubeletKubeconfig, kubeconfig, "> "+consoleFile, ">> "+console).Replace(healthCheck)
+			if out, err := bash(t, fmt.Sprintf("ACTIVE=%s/none TICKS=%d%s%s%s", root, c.ticks, healthShims, journal, script)); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if got, err := os.ReadFile(console); err != nil || string(got) != c.want {
+				t.Errorf("the console has %q, want %q (%v)", got, c.want, err)
 			}
 		})
 	}

@@ -66,9 +66,11 @@ func commandPath(when string, i int) string {
 func (n *Node) script() []byte {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	step := func(name string) { line("report Running %s", name) }
 	line("#!/bin/bash")
 	line("set -euo pipefail")
-	line("trap 'echo \"bootstrap: line $LINENO ended with status $?\" >&2' ERR")
+	line("%s", reportFunction)
+	step("System")
 	line("export PATH=/opt/bin:$PATH")
 	if n.hasFile(proxyFile) {
 		line("set -a; . %s; set +a", proxyFile)
@@ -78,14 +80,25 @@ func (n *Node) script() []byte {
 	line("sysctl --quiet --load %s", sysctlFile)
 	line("swapoff -a")
 	line("systemctl mask --quiet swap.target")
+	if len(n.Disks) > 0 {
+		step("Disks")
+	}
 	n.writeMounts(line)
+	if len(n.Setup) > 0 {
+		step("OperatingSystem")
+	}
 	for _, command := range n.Setup {
 		line("%s", command)
 	}
+	if len(n.Downloads) > 0 {
+		step("Downloads")
+	}
 	n.writeDownloads(line)
 	for i := range n.PreCommands {
+		step(fmt.Sprintf("preCommands[%d]", i))
 		line("%s", commandPath("pre", i))
 	}
+	step("Services")
 	n.writeMetadataCheck(line)
 	n.writeKubeletCheck(line)
 	if n.kubeadm != "" {
@@ -97,6 +110,7 @@ func (n *Node) script() []byte {
 	for _, service := range n.Services {
 		line("systemctl enable --quiet %s", service)
 		if service == kubeletUnit && n.kubeadm != "" {
+			step("Join")
 			// It starts the kubelet when that has its configuration. A second run, after a reboot in between, must not join again.
 			line("[ -e %s ] || %s join --config %s", joinedFile, n.kubeadm, joinFile)
 			line("touch %s", joinedFile)
@@ -105,12 +119,24 @@ func (n *Node) script() []byte {
 		line("systemctl restart %s", service)
 	}
 	for i := range n.PostCommands {
+		step(fmt.Sprintf("postCommands[%d]", i))
 		line("%s", commandPath("post", i))
 	}
 	line("mkdir -p %s", SuccessFile[:strings.LastIndex(SuccessFile, "/")])
 	line("echo success > %s", SuccessFile)
+	line("report Succeeded All")
 	return []byte(b.String())
 }
+
+// reportFunction writes the state of the bootstrap to the console, in lines that a provider of infrastructure reads there:
+// docs/contracts/console.md. The last line of a bootstrap that ends is Succeeded or Failed.
+const reportFunction = `step=System
+report() { # state, step
+  step=$2
+  echo "drover-bootstrap: state=$1 step=$2" >&2
+}
+trap 'echo "bootstrap: line $LINENO ended with status $?" >&2' ERR
+trap '[ $? = 0 ] || report Failed "$step"' EXIT`
 
 // writeKubeletCheck fails where there is no kubelet, which systemd would not report, and warns of one that is not of the
 // version of the Machine. It may still be the right one: vendors add to the version.
@@ -176,6 +202,7 @@ fetch() { # URL, SHA-256, file: nothing unverified is ever put in place
       4??) echo "bootstrap: $1: the server answers $code, which does not pass" >&2; return 1 ;;
     esac
     if [ $SECONDS -ge 1800 ]; then echo "bootstrap: $1 was not downloaded within 30 minutes" >&2; return 1; fi
+    report Retrying Downloads
     sleep $wait
     wait=$((wait < 30 ? wait * 2 : wait))
   done

@@ -74,7 +74,7 @@ func TestDownloadIsInstalledOnlyAfterVerification(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			target := filepath.Join(t.TempDir(), "bin", "kubelet")
-			out, err := bash(t, fetchFunction+"\nfetch '"+server.URL+"' "+c.digest+" "+target)
+			out, err := bash(t, reportFunction+"\n"+fetchFunction+"\nfetch '"+server.URL+"' "+c.digest+" "+target)
 			if (err == nil) != c.placed {
 				t.Errorf("err = %v\n%s", err, out)
 			}
@@ -106,7 +106,7 @@ func TestStalledDownloadIsRetried(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256(content)
-	fetch := strings.Replace(fetchFunction, "--speed-time 60", "--speed-time 1", 1)
+	fetch := strings.Replace(reportFunction+"\n"+fetchFunction, "--speed-time 60", "--speed-time 1", 1)
 	target := filepath.Join(t.TempDir(), "kubelet")
 	if out, err := bash(t, fetch+"\nfetch '"+server.URL+"' "+hex.EncodeToString(sum[:])+" "+target); err != nil {
 		t.Errorf("err = %v\n%s", err, out)
@@ -152,7 +152,7 @@ func TestDownloadIsRetriedWhereThatCanHelp(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			target := filepath.Join(t.TempDir(), "kubelet")
-			script := strings.Replace(fetchFunction, "sleep $wait", "sleep 0", 1) + "\n" + test.setup
+			script := strings.Replace(reportFunction+"\n"+fetchFunction, "sleep $wait", "sleep 0", 1) + "\n" + test.setup
 			out, err := bash(t, script+"\nfetch '"+server.URL+"' "+hex.EncodeToString(sum[:])+" "+target)
 			if (err == nil) != (test.problem == "") || !strings.Contains(out, test.problem) {
 				t.Errorf("err = %v\n%s", err, out)
@@ -305,6 +305,68 @@ func TestArchiveThatCannotBeUnpackedEndsTheBootstrap(t *testing.T) {
 	_, success := os.Stat(root + SuccessFile)
 	if err == nil || success == nil {
 		t.Errorf("the archive was not unpacked, and the bootstrap counts as a success: err = %v, success file: %v\n%s", err, success, out)
+	}
+}
+
+// TestConsoleShowsTheStepsOfTheBootstrap: the last line is the state of a bootstrap that ended.
+func TestConsoleShowsTheStepsOfTheBootstrap(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("another program")) }))
+	t.Cleanup(server.Close)
+	download := []Download{{Name: "kubelet", Target: "/opt/bin/kubelet", Sources: []Source{
+		{"amd64", server.URL + "/kubelet", strings.Repeat("0", 64)}, {"arm64", server.URL + "/kubelet", strings.Repeat("0", 64)},
+	}}}
+	running := func(step string) string { return "drover-bootstrap: state=Running step=" + step + "\n" }
+	failed := func(step string) string { return "drover-bootstrap: state=Failed step=" + step + "\n" }
+	for name, test := range map[string]struct {
+		node       Node
+		pre, post  string
+		lines      string
+		last       string // what is said before the last line
+		successful bool
+	}{
+		"a bootstrap that succeeds": {
+			node: Node{PreCommands: []string{"x"}, PostCommands: []string{"x"}, Setup: []string{"true"}}, pre: "true", post: "true", successful: true,
+			lines: running("System") + running("OperatingSystem") + running("preCommands[0]") + running("Services") + running("postCommands[0]") + "drover-bootstrap: state=Succeeded step=All\n",
+		},
+		"a binary with another checksum": {
+			node: Node{Downloads: download}, lines: running("System") + running("Downloads") + failed("Downloads"),
+			last: "bootstrap: " + server.URL + "/kubelet does not have the checksum sha256:" + strings.Repeat("0", 64),
+		},
+		"a command that fails": {
+			node: Node{PreCommands: []string{"x"}}, pre: "echo the disk is not there; false", lines: running("System") + running("preCommands[0]") + failed("preCommands[0]"),
+			last: "the disk is not there",
+		},
+		"a kubelet that is missing": {
+			node: Node{kubelet: "/opt/bin/none"}, lines: running("System") + running("Services") + failed("Services"),
+			last: "use an image that has it, or spec.binaries.kubelet",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			for file, content := range map[string]string{commandPath("pre", 0): test.pre, commandPath("post", 0): test.post, sysctlFile: ""} {
+				must(t, os.MkdirAll(filepath.Dir(root+file), 0o755))
+				must(t, os.WriteFile(root+file, []byte("#!/bin/bash\nset -euo pipefail\n"+content+"\n"), 0o700)) //nolint:gosec // it is a program
+			}
+			script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --", "systemctl", "true").Replace(string(test.node.script()))
+			out, err := bash(t, script)
+			if (err == nil) != test.successful {
+				t.Errorf("err = %v", err)
+			}
+			var lines []string
+			for line := range strings.Lines(out) {
+				if strings.HasPrefix(line, "drover-bootstrap: ") {
+					lines = append(lines, line)
+				}
+			}
+			if got := strings.Join(lines, ""); got != test.lines {
+				t.Errorf("the console has\n%swant\n%s", got, test.lines)
+			}
+			if !strings.HasSuffix(out, lines[len(lines)-1]) || !strings.Contains(strings.ReplaceAll(out, root, ""), test.last) {
+				t.Errorf("the console has\n%s", out)
+			}
+		})
 	}
 }
 

@@ -5,12 +5,16 @@ package aws
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
 
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
@@ -113,4 +117,27 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 		return errNotListedYet
 	}
 	return err
+}
+
+// Console implements driver.ConsoleReader. Only instances on Nitro have their output at once; of others EC2 keeps that of the
+// time of the last boot, some minutes later.
+func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error) {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	request := &ec2.GetConsoleOutputInput{InstanceId: aws.String(found.ID), Latest: aws.Bool(true)}
+	answer, err := d.api.GetConsoleOutput(ctx, request)
+	if refused, ok := errors.AsType[smithy.APIError](err); ok && refused.ErrorCode() == "UnsupportedOperation" {
+		request.Latest = nil
+		answer, err = d.api.GetConsoleOutput(ctx, request)
+	}
+	if err != nil {
+		return nil, toError(err)
+	}
+	output, err := base64.StdEncoding.DecodeString(aws.ToString(answer.Output))
+	if err != nil {
+		return nil, fmt.Errorf("decoding the console of instance %s: %w", found.ID, err)
+	}
+	return driver.LastOutput(output), nil
 }

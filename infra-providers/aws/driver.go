@@ -87,6 +87,7 @@ type api interface {
 	ec2.DescribeTagsAPIClient
 	CreateTags(context.Context, *ec2.CreateTagsInput, ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
+	GetConsoleOutput(context.Context, *ec2.GetConsoleOutputInput, ...func(*ec2.Options)) (*ec2.GetConsoleOutputOutput, error)
 	RebootInstances(context.Context, *ec2.RebootInstancesInput, ...func(*ec2.Options)) (*ec2.RebootInstancesOutput, error)
 	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
 }
@@ -318,6 +319,9 @@ func (d *Driver) findListed(ctx context.Context, id driver.Identity) (found []dr
 		}
 		if err != nil {
 			return nil, err
+		}
+		if instance.State == driver.Terminated && !instance.Identity.Tagged() {
+			continue // EC2 removes the tags of a terminated instance some time before it lists it no longer
 		}
 		found = append(found, instance)
 	}

@@ -63,6 +63,7 @@ func conformanceEnv(t *testing.T, ec2 env) drivertest.Environment[aws.InstanceCo
 		Hide:      func() { ec2.cloud.HideNext(4) },
 		Stop:      ec2.cloud.Stop,
 		Restarts:  ec2.cloud.Reboots,
+		Write:     func(_ driver.Instance, output string) { ec2.cloud.Write(output) },
 		Untag:     func(created driver.Instance, keys ...string) func() bool { return ec2.cloud.Untag(created.ID, keys...) },
 		Leftovers: ec2.cloud.Leftovers,
 		Changes: func() int {

@@ -5,6 +5,8 @@ package aws_test
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -162,6 +164,30 @@ func TestTerminatedInstanceIsReplacedOnceUnlisted(t *testing.T) {
 	if diff := cmp.Diff([]string{second.ID}, listInstanceIDs(t, d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestTerminatedInstanceWithoutTagsDoesNotExist: EC2 lists a terminated instance for up to an hour, and removes its tags
+// before.
+func TestTerminatedInstanceWithoutTagsDoesNotExist(t *testing.T) {
+	t.Parallel()
+	ec2 := newEnv(t, awsfake.Options{TerminatedReads: 10})
+	d := ec2.connect(t)
+	created, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ec2.advance(5 * time.Minute)
+	ec2.cloud.Terminate(created.ID)
+	putBack := ec2.cloud.Untag(created.ID, slices.Collect(maps.Keys(identity.Tags()))...)
+	id := identity
+	id.ProviderID = created.ProviderID
+	if found, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("got %+v and %v, want a NotFoundError", found, err)
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Errorf("deleting it: %v", err)
+	}
+	putBack()
 }
 
 // TestDeleteRemovesDuplicates has two instances of one machine, created by two processes that run at the same time.

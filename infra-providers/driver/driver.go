@@ -142,6 +142,22 @@ type Restarter interface {
 	Restart(ctx context.Context, id Identity) error
 }
 
+// MaxConsole is how many bytes of a console are read at most.
+const MaxConsole = 64 << 10
+
+// ConsoleReader is the optional ability to read what an instance wrote to its console, so that a host that does not become
+// a Node explains why.
+type ConsoleReader interface {
+	// Console MUST return the newest output of the instance since its last boot, or since before, at most MaxConsole
+	// bytes of it, and nothing while there is none. The output MAY be some minutes old. It MUST find the instance as Get
+	// does, MUST fail with NotFoundError when there is none, and MUST refuse with NotOwnedError to read what carries other
+	// tags. It MUST fail with UnauthorizedError where the credentials may not read consoles.
+	Console(ctx context.Context, id Identity) ([]byte, error)
+}
+
+// LastOutput returns the last MaxConsole bytes of a console.
+func LastOutput(console []byte) []byte { return console[max(0, len(console)-MaxConsole):] }
+
 // Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so
 // that what a failure left behind can be found without its instance. A driver whose Create makes such
 // resources MUST have it.

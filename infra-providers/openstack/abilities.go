@@ -8,7 +8,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/http"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -117,6 +119,29 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 		return &driver.NotFoundError{What: "server of " + id.Name}
 	}
 	return toError(err, "", "")
+}
+
+// consoleLines is how many lines of a console are read.
+const consoleLines = 200
+
+// Console implements driver.ConsoleReader. Nova has none of a server that is not scheduled to a host yet.
+func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error) {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	services, err := d.services(ctx)
+	if err != nil {
+		return nil, err
+	}
+	output, err := servers.ShowConsoleOutput(ctx, services.Compute, found.ID, servers.ShowConsoleOutputOpts{Length: consoleLines}).Extract()
+	switch {
+	case access.Missing(err):
+		return nil, &driver.NotFoundError{What: "server of " + id.Name}
+	case gophercloud.ResponseCodeIs(err, http.StatusConflict):
+		return nil, nil
+	}
+	return driver.LastOutput([]byte(output)), toError(err, "", "")
 }
 
 // Remains implements driver.Remainder.

@@ -40,7 +40,7 @@ type Options struct {
 
 // Cloud returns the description of OpenStack.
 func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig] {
-	long := httplimit.NewCloudPlaces()
+	long := httplimit.NewCloudSeats()
 	return driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig]{
 		Name:           "openstack",
 		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
@@ -72,7 +72,7 @@ type Driver struct {
 }
 
 // connect reads credentials and makes no call.
-func connect(options Options, account driver.Account, credentials driver.Credentials, long *httplimit.Places) (*Driver, error) {
+func connect(options Options, account driver.Account, credentials driver.Credentials, long *httplimit.Seats) (*Driver, error) {
 	session, err := access.Open(account, credentials, options.Transport, long)
 	if err != nil {
 		return nil, err

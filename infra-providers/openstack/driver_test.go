@@ -106,6 +106,7 @@ func conformanceEnv(t *testing.T, r *env, spec infrav1.OpenStackMachineSpec) dri
 		Leftovers: r.Leftovers,
 		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },
 		Restarts:  r.Reboots,
+		Write:     func(_ driver.Instance, output string) { r.Write(output) },
 		Changes:   r.Changes,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized: func() { r.refuseLogin() },

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/qemu/host"
 )
 
@@ -69,4 +70,13 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	return toError(d.api.Restart(ctx, found.ID))
+}
+
+// Console implements driver.ConsoleReader. The output is moved there from QEMU's memory every few seconds.
+func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error) {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return statedir.ReadEnd(d.api.Console(found.ID), driver.MaxConsole)
 }

@@ -45,6 +45,7 @@ type Driver struct {
 
 // api lists the calls of the host in use.
 type api interface {
+	Console(id string) string
 	Name() string
 	Create(spec vm.Spec, userData []byte) (host.Machine, error)
 	Get(id string) (host.Machine, bool)

@@ -16,6 +16,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/qemu"
 	"drover.io/infra-providers/qemu/host"
 	"drover.io/infra-providers/qemu/qemufake"
@@ -49,8 +50,17 @@ func TestConformance(t *testing.T) {
 			ImageOf:   func(created driver.Instance) string { return imageOf(machines, created) },
 			Reconnect: func() driver.Driver[qemu.InstanceConfig] { return connect(t, machines) },
 			Leftovers: func() []string { return leftovers(machines) },
+			Write:     func(created driver.Instance, output string) { write(t, machines.Console(created.ID), output) },
 		}
 	})
+}
+
+// write appends to the console of a machine, as its guest would.
+func write(t *testing.T, console, output string) {
+	t.Helper()
+	if err := statedir.AppendBounded(console, []byte(output), driver.MaxConsole/2); err != nil {
+		t.Error(err)
+	}
 }
 
 func realQEMU() bool {

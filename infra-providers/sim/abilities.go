@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/sim/hypervisor"
 )
 
@@ -42,4 +43,13 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	return d.api.Restart(found.ID)
+}
+
+// Console implements driver.ConsoleReader.
+func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error) {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return statedir.ReadEnd(d.api.ConsoleFile(found.ID), driver.MaxConsole)
 }

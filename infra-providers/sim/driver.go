@@ -42,6 +42,7 @@ type Driver struct{ api api }
 
 // api lists the calls of the hypervisor in use.
 type api interface {
+	ConsoleFile(id string) string
 	Name() string
 	Create(spec hypervisor.Spec, userData []byte) (hypervisor.Instance, error)
 	Get(id string) (hypervisor.Instance, bool)

@@ -12,6 +12,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/sim"
 	"drover.io/infra-providers/sim/hypervisor"
 )
@@ -46,6 +47,11 @@ func newEnv(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.Environment[s
 				left = append(left, instance.ID)
 			}
 			return left
+		},
+		Write: func(created driver.Instance, output string) {
+			if err := statedir.AppendBounded(hosts.ConsoleFile(created.ID), []byte(output), driver.MaxConsole/2); err != nil {
+				t.Error(err)
+			}
 		},
 	}
 }

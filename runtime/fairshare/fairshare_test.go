@@ -9,22 +9,22 @@ import (
 	"drover.io/runtime/fairshare"
 )
 
-func TestPlaces(t *testing.T) {
+func TestSeats(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		places  int
+		seats  int
 		holders []string
-		// gets is how many places each gets in turns until none is left.
+		// gets is how many seats each gets in turns until none is left.
 		gets map[string]int
 	}{
 		"one alone gets half":        {10, []string{"a"}, map[string]int{"a": 5}},
 		"two get a third each":       {9, []string{"a", "b"}, map[string]int{"a": 3, "b": 3}},
-		"one place is for the first": {1, []string{"a", "b"}, map[string]int{"a": 1}},
+		"one seat is for the first": {1, []string{"a", "b"}, map[string]int{"a": 1}},
 	} {
-		places, got := fairshare.New[string](test.places), map[string]int{}
-		for range test.places {
+		seats, got := fairshare.New[string](test.seats), map[string]int{}
+		for range test.seats {
 			for _, holder := range test.holders {
-				if places.Take(holder) {
+				if seats.Acquire(holder) {
 					got[holder]++
 				}
 			}
@@ -36,16 +36,16 @@ func TestPlaces(t *testing.T) {
 		}
 		for holder, n := range got {
 			for range n {
-				places.Give(holder)
+				seats.Release(holder)
 			}
 		}
-		if !places.Take("b") {
+		if !seats.Acquire("b") {
 			t.Errorf("%s: nothing was given back", name)
 		}
 	}
 	unlimited := fairshare.New[int](0)
 	for range 100 {
-		if !unlimited.Take(1) {
+		if !unlimited.Acquire(1) {
 			t.Fatal("there is a limit")
 		}
 	}

@@ -17,13 +17,13 @@ const (
 	maxWait = 200 * time.Millisecond
 )
 
-// Gate divides the workers of a controller among holders, such as namespaces, as Places divides places. Turns that are
+// Gate divides the workers of a controller among holders, such as namespaces, as Seats divides seats. Turns that are
 // short are waited for, so that a holder alone loses little. While one of a holder's turns is slow, one other waits for it,
 // and while one is late, because what it calls hangs, none does: the others of that holder are refused at once, and occupy no
 // worker. The nil Gate refuses none.
 type Gate struct {
 	late, slow, maxWait time.Duration
-	places              *Places[string]
+	seats              *Seats[string]
 
 	mu sync.Mutex
 	// turns have when each turn of a holder began.
@@ -37,7 +37,7 @@ type Gate struct {
 // NewGate returns a gate for so many workers; zero is no limit.
 func NewGate(workers int) *Gate {
 	return &Gate{
-		late: late, slow: slow, maxWait: maxWait, places: New[string](workers),
+		late: late, slow: slow, maxWait: maxWait, seats: New[string](workers),
 		turns: map[string]map[*time.Time]struct{}{}, waiting: map[string]int{}, ended: make(chan struct{}),
 	}
 }
@@ -70,13 +70,13 @@ func (g *Gate) Enter(holder string) (leave func(), ok bool) {
 	}
 }
 
-// try begins a turn if there is a place. Otherwise it returns what is closed when a turn ends, and counts one that waits
+// try begins a turn if there is a seat. Otherwise it returns what is closed when a turn ends, and counts one that waits
 // for it unless it is counted already; nil where it must not wait.
 func (g *Gate) try(holder string, waits bool) (leave func(), ended <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	began := time.Now()
-	if g.places.Take(holder) {
+	if g.seats.Acquire(holder) {
 		if g.turns[holder] == nil {
 			g.turns[holder] = map[*time.Time]struct{}{}
 		}
@@ -107,7 +107,7 @@ func (g *Gate) stopWaiting(holder string) {
 func (g *Gate) leave(holder string, turn *time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.places.Give(holder)
+	g.seats.Release(holder)
 	if delete(g.turns[holder], turn); len(g.turns[holder]) == 0 {
 		delete(g.turns, holder)
 	}

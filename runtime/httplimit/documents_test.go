@@ -70,14 +70,14 @@ func TestElementsOfDocumentsAreCounted(t *testing.T) {
 	}
 }
 
-// TestHoldersShareATransport: the long answers of one holder leave places for another.
+// TestHoldersShareATransport: the long answers of one holder leave seats for another.
 func TestHoldersShareATransport(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 100))
 	}))
 	t.Cleanup(server.Close)
-	shared := httplimit.NewPlaces(4, 10).WrapShared(http.DefaultTransport)
+	shared := httplimit.NewSeats(4, 10).WrapShared(http.DefaultTransport)
 	read := func(holder string) (io.Closer, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // an answer waits until then
 		t.Cleanup(cancel)

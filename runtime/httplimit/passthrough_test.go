@@ -29,7 +29,7 @@ func (s *scripted) RoundTrip(*http.Request) (*http.Response, error) { return s.r
 // wrappers are the three RoundTrippers around another one.
 func wrappers(next http.RoundTripper) map[string]http.RoundTripper {
 	return map[string]http.RoundTripper{
-		"bytes": httplimit.Wrap(next, 8), "JSON": httplimit.WrapJSON(next, 8, 8), "places": httplimit.NewPlaces(1, 1).Wrap(next, "a"),
+		"bytes": httplimit.Wrap(next, 8), "JSON": httplimit.WrapJSON(next, 8, 8), "seats": httplimit.NewSeats(1, 1).Wrap(next, "a"),
 	}
 }
 
@@ -53,7 +53,7 @@ func TestErrorsOfTheTransportBelowAreReturned(t *testing.T) {
 func TestSwitchedProtocolsAreNotLimited(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 64)
-	for _, name := range []string{"bytes", "JSON", "places"} {
+	for _, name := range []string{"bytes", "JSON", "seats"} {
 		response := &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: io.NopCloser(strings.NewReader(long))}
 		got, err := roundTrip(t, wrappers(&scripted{response: response})[name])
 		if err != nil {
@@ -124,15 +124,15 @@ func TestAnswerOfTheShortLengthNeedsNoPlace(t *testing.T) {
 	for size := range 8 {
 		content := strings.Repeat("x", 6)
 		response := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(content))}
-		places := httplimit.NewPlaces(1, 6)
-		taken, err := roundTrip(t, places.Wrap(&scripted{response: &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("1234567"))}}, "b"))
+		seats := httplimit.NewSeats(1, 6)
+		taken, err := roundTrip(t, seats.Wrap(&scripted{response: &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("1234567"))}}, "b"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(io.Discard, taken.Body); err != nil {
 			t.Fatal(err)
 		}
-		got, err := roundTrip(t, places.Wrap(&scripted{response: response}, "a"))
+		got, err := roundTrip(t, seats.Wrap(&scripted{response: response}, "a"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,8 +52,8 @@ type Options struct {
 // Dialer makes Transports. All workload clusters of a manager share one.
 type Dialer struct {
 	options Options
-	// long are the places of answers that are long.
-	long *httplimit.Places
+	// long are the seats of answers that are long.
+	long *httplimit.Seats
 }
 
 // NewDialer returns a Dialer.
@@ -61,7 +61,7 @@ func NewDialer(options Options) *Dialer {
 	options.DialTimeout = cmp.Or(options.DialTimeout, 5*time.Second)
 	options.AnswerTimeout = cmp.Or(options.AnswerTimeout, time.Minute)
 	options.MaxElements = cmp.Or(options.MaxElements, 100_000)
-	return &Dialer{options: options, long: httplimit.NewPlaces(LongAnswers, ShortAnswer)}
+	return &Dialer{options: options, long: httplimit.NewSeats(LongAnswers, ShortAnswer)}
 }
 
 // Open prepares the way to the API server of a client configuration, which kubeconfig.Rules have accepted, without

@@ -24,13 +24,13 @@ var ErrClosed = errors.New("the connection to the workload cluster was closed")
 // Transport carries all requests to one API server over TCP connections of its own, so that closing it leaves nothing
 // behind. client-go's shared transports stay for as long as their cache does, one per kubeconfig ever seen. Each of its
 // answers is bounded; answers of any number may be read at the same time, unless they are read by way of
-// [Transport.WithPlaces].
+// [Transport.WithSeats].
 type Transport struct {
 	http.RoundTripper
 	config    *rest.Config
 	server    string // the URL for clients
 	namespace string
-	long      *httplimit.Places
+	long      *httplimit.Seats
 	pool      *http.Transport
 	dialer    *connrotation.Dialer
 	closed    atomic.Bool
@@ -47,9 +47,9 @@ func (t *Transport) Config() *rest.Config {
 // Host returns the URL of the API server.
 func (t *Transport) Host() string { return t.config.Host }
 
-// WithPlaces returns a RoundTripper by which only so many long answers are read at the same time, from all API servers
+// WithSeats returns a RoundTripper by which only so many long answers are read at the same time, from all API servers
 // together. It is for everything but probes and watches, which have limits of their own.
-func (t *Transport) WithPlaces() http.RoundTripper { return t.long.Wrap(t, t.namespace) }
+func (t *Transport) WithSeats() http.RoundTripper { return t.long.Wrap(t, t.namespace) }
 
 // HTTPClient returns a client that follows no redirect. Requests go through roundTripper, which is the Transport or wraps
 // it; a timeout of zero is none.

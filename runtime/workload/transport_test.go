@@ -211,8 +211,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestLongAnswersShareTheirPlaces has one namespace read as many long answers at the same time as it gets places for.
-func TestLongAnswersShareTheirPlaces(t *testing.T) {
+// TestLongAnswersShareTheirSeats has one namespace read as many long answers at the same time as it gets seats for.
+func TestLongAnswersShareTheirSeats(t *testing.T) {
 	t.Parallel()
 	end := make(chan struct{})
 	server, config := serve(t, func(w http.ResponseWriter, request *http.Request) {
@@ -233,13 +233,13 @@ func TestLongAnswersShareTheirPlaces(t *testing.T) {
 		}
 		t.Cleanup(transport.Close)
 		go func() {
-			_, err := get(t, HTTPClient(transport.WithPlaces(), 0), server.URL)
+			_, err := get(t, HTTPClient(transport.WithSeats(), 0), server.URL)
 			ended <- err
 		}()
 	}
 	for range LongAnswers / 2 {
 		if err := <-ended; !requesterror.IsUnanswered(err) {
-			t.Errorf("without a place a request ends with %v", err)
+			t.Errorf("without a seat a request ends with %v", err)
 		}
 	}
 	other, err := dialer.Open(config, "another team")
@@ -248,7 +248,7 @@ func TestLongAnswersShareTheirPlaces(t *testing.T) {
 	}
 	t.Cleanup(other.Close)
 	unbounded := make(chan error)
-	for _, roundTripper := range []http.RoundTripper{other.WithPlaces(), other} {
+	for _, roundTripper := range []http.RoundTripper{other.WithSeats(), other} {
 		go func() {
 			_, err := get(t, HTTPClient(roundTripper, 0), server.URL)
 			unbounded <- err
@@ -262,7 +262,7 @@ func TestLongAnswersShareTheirPlaces(t *testing.T) {
 	}
 	for range 2 {
 		if err := <-unbounded; err != nil {
-			t.Errorf("another namespace, or a request that needs no place: %v", err)
+			t.Errorf("another namespace, or a request that needs no seat: %v", err)
 		}
 	}
 }

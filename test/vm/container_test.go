@@ -99,6 +99,14 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 		}
 		return string(result), err
 	})
+	l.await(ctx, "the last line about the bootstrap on the console is its failure", func(context.Context) (string, error) {
+		output, err := os.ReadFile(c.Log)
+		at := strings.LastIndex(string(output), "drover-bootstrap: ")
+		if err != nil || at < 0 || !strings.HasPrefix(string(output[at:]), "drover-bootstrap: state=Failed step=Downloads") {
+			return string(output[max(0, at):]), err
+		}
+		return "", nil
+	})
 	if left, _ := filepath.Glob(filepath.Join(c.Root, "opt/bin/kubelet*")); len(left) > 0 {
 		t.Errorf("%v was put in place", left)
 	}

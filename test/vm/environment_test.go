@@ -139,7 +139,7 @@ func (l *environment) endMachines() {
 }
 
 // launch runs the qemu provider under the permissions that it is shipped with.
-func (l *environment) launch(ctx context.Context) {
+func (l *environment) launch(ctx context.Context, args ...string) {
 	l.t.Helper()
 	files, err := filepath.Glob(filepath.Join(l.root, "infra-providers/config/rbac/qemu/*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -157,10 +157,10 @@ func (l *environment) launch(ctx context.Context) {
 	}
 	kubeconfig, err := l.stack.ServiceAccountKubeconfig(ctx, "infra-qemu", framework.Namespace, "drover-infra-qemu")
 	l.must(err)
-	_, err = l.stack.Launch("infra-qemu", process.Command{Path: filepath.Join(l.root, "bin", "infra-qemu"), Args: []string{
+	_, err = l.stack.Launch("infra-qemu", process.Command{Path: filepath.Join(l.root, "bin", "infra-qemu"), Args: append([]string{
 		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false",
 		"--state-dir=" + l.machines, "--image-dir=" + l.guest, "--host-name=lab", "--own-credentials-namespaces=*",
-	}})
+	}, args...)})
 	l.must(err)
 }
 

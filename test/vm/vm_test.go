@@ -10,11 +10,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +54,44 @@ func TestVirtualMachine(t *testing.T) {
 	l.checkTokenIsSecret(ctx, token)
 	l.sameProcess()
 	l.drain(ctx, node)
+	l.nothingLeft(ctx)
+}
+
+// TestVirtualMachineExplainsAWrongChecksum: a kubelet is not the one that was pinned, and the Machine says so without a look
+// at the host.
+func TestVirtualMachineExplainsAWrongChecksum(t *testing.T) {
+	root, guest := require(t, "DROVER_E2E_VM", "qemu-system-x86_64", "qemu-img")
+	ctx, cancel := context.WithTimeout(t.Context(), lifecycleTimeout)
+	defer cancel()
+	l := newEnvironment(ctx, t, root, guest)
+	l.launch(ctx, "--console-after=10s")
+	l.begin(ctx, choice{Checksum: strings.Repeat("0", 64)})
+	want := []string{"the bootstrap failed in the step Downloads", "does not have the checksum sha256:000000"}
+	l.await(ctx, "the condition of the Machine names the step and the file", func(ctx context.Context) (string, error) {
+		machines := &clusterv1.MachineList{}
+		if err := l.stack.ManagementClient.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+			return fmt.Sprintf("%d Machines", len(machines.Items)), err
+		}
+		message := conditions.GetMessage(&machines.Items[0], clusterv1.MachineNodeHealthyCondition)
+		for _, part := range want {
+			if !strings.Contains(message, part) {
+				return fmt.Sprintf("it has %q", message), nil
+			}
+		}
+		return "", nil
+	})
+	l.await(ctx, "an event of the Machine names them", func(ctx context.Context) (string, error) {
+		recorded := &eventsv1.EventList{}
+		err := l.stack.ManagementClient.List(ctx, recorded)
+		if slices.ContainsFunc(recorded.Items, func(e eventsv1.Event) bool {
+			return e.Reason == "BootstrapFailed" && e.Regarding.Kind == "Machine" && strings.Contains(e.Note, want[1])
+		}) {
+			return "", nil
+		}
+		return "there is none", err
+	})
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-workers"}}
+	l.must(l.stack.ManagementClient.Delete(ctx, deployment))
 	l.nothingLeft(ctx)
 }
 

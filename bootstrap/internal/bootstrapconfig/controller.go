@@ -185,7 +185,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, 
 
 func (r *Reconciler) configsOfCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	list := &bootstrapv1.BootstrapConfigList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing BootstrapConfigs of a Cluster")
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,11 +34,13 @@ import (
 )
 
 // Keys of the data Secret. value is the contract's; format is what providers expect beside it; token is the
-// token in value, so that the same token can be made again if it expired before the host had booted.
+// token in value, so that the same token can be made again if it expired before the host had booted; redact are the words
+// that are not shown of the console of the host, one in each line.
 const (
 	valueKey  = "value"
 	formatKey = "format"
 	tokenKey  = "token"
+	redactKey = "redact"
 )
 
 // data writes the data Secret, for the last time before it is published. The Secret is created before the token: after a
@@ -230,7 +233,12 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 			},
 		},
 		Type: clusterv1.ClusterSecretType,
-		Data: map[string][]byte{valueKey: value, formatKey: []byte(format), tokenKey: []byte(s.found.Value())},
+		Data: map[string][]byte{
+			valueKey:  value,
+			formatKey: []byte(format),
+			tokenKey:  []byte(s.found.Value()),
+			redactKey: []byte(strings.Join(node.SecretWords(in), "\n")),
+		},
 	}
 	return secret, nil
 }

@@ -49,6 +49,9 @@ func TestTokenIsDeletedOnceTheNodeHasJoined(t *testing.T) {
 	if !ok || !strings.Contains(value, tok.Value()) || !strings.Contains(value, "server: https://api.example.test:6443") {
 		t.Fatal("the bootstrap data does not hold the token and the endpoint")
 	}
+	if !strings.Contains(string(secret.Data["redact"]), tok.Value()) {
+		t.Errorf("the token is not in the list of secrets: %q", secret.Data["redact"])
+	}
 	if got, want := identity(t, tok), []string{"system:bootstrappers", token.Group, "system:authenticated"}; !cmp.Equal(got, want) {
 		t.Errorf("groups of the token's holder = %v, want %v", got, want)
 	}

@@ -112,6 +112,14 @@ func newMachine(t *testing.T, name string) *clusterv1.Machine {
 
 func newMachineIn(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machine {
 	t.Helper()
+	machine := newMachineWithoutConfig(t, name, kubeconfig)
+	meta := metav1.ObjectMeta{Name: name, Namespace: machine.Namespace, Labels: machine.Labels}
+	create(t, management.Client, &bootstrapv1.BootstrapConfig{ObjectMeta: meta, Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu}})
+	return machine
+}
+
+func newMachineWithoutConfig(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machine {
+	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	create(t, management.Client, namespace)
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}
@@ -134,7 +142,6 @@ func newMachineIn(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machi
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	create(t, management.Client, &bootstrapv1.BootstrapConfig{ObjectMeta: meta, Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu}})
 	return machine
 }
 
@@ -175,13 +182,18 @@ func requestServing(t *testing.T, node string, addresses ...string) *certificate
 	for _, a := range addresses {
 		request.IPAddresses = append(request.IPAddresses, net.ParseIP(a))
 	}
+	return send(t, kubeletOf(node), node, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+}
+
+// kubeletOf is the client configuration of the kubelet of a Node.
+func kubeletOf(node string) *rest.Config {
 	config := rest.CopyConfig(workloads.Admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
-	return send(t, config, node, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+	return config
 }
 
 // send makes a request of a kubelet for the certificate of a Node.
-func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
+func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage, changes ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -204,6 +216,9 @@ func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateR
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		},
 	}
+	for _, change := range changes {
+		change(csr)
+	}
 	create(t, c, csr)
 	return csr
 }
@@ -225,6 +240,26 @@ func TestServingCertificateIsApproved(t *testing.T) {
 	newMachine(t, "approved-1")
 	csr := requestServing(t, "approved-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+}
+
+// TestRequestIsApprovedWhereTheLabelComesLater: a BootstrapConfig that a user created without the label of its Cluster gets
+// it when its Machine adopts it.
+func TestRequestIsApprovedWhereTheLabelComesLater(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	newMachine(t, "labelled-2")
+	first := requestServing(t, "labelled-2", "10.9.0.1")
+	g.Eventually(func() string { return decision(t, first) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified")) // the controller runs
+	machine := newMachineWithoutConfig(t, "labelled-1", workloads.Kubeconfig)
+	config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}, Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu}}
+	create(t, management.Client, config)
+	csr := requestServing(t, "labelled-1", "10.9.0.1")
+	g.Consistently(func() string { return decision(t, csr) }, time.Second, 100*time.Millisecond).Should(gomega.BeEmpty())
+	config.Labels = machine.Labels
+	if err := management.Client.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	g.Eventually(func() string { return decision(t, csr) }, 20*time.Second, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
 func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {

@@ -97,9 +97,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 		a.events.notApproved(machine, csr, refusal)
 	case err != nil:
 		log.V(1).Info("could not decide on certificate request", "message", err.Error())
-		if apierrors.IsForbidden(err) {
-			a.events.decisionForbidden(a.cluster, err)
-		}
+		a.reportForbidden(err)
 		return err
 	case machine == nil:
 		log.V(1).Info("left certificate request alone", "reason", "it is not of a Machine of this Cluster")
@@ -109,11 +107,19 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	default:
 		if err := a.approve(ctx, csr, machine); err != nil {
 			log.V(1).Info("could not approve certificate request", "message", err.Error())
+			a.reportForbidden(err)
 			return err
 		}
 		log.Info("approved certificate request", "signer", csr.Spec.SignerName)
 	}
 	return nil
+}
+
+// reportForbidden makes an event of an error by which a permission is missing.
+func (a *approver) reportForbidden(err error) {
+	if apierrors.IsForbidden(err) {
+		a.events.decisionForbidden(a.cluster, err)
+	}
 }
 
 // decide returns the Machine that a request must come from, or nil where it is not of one of this Cluster. The error is a

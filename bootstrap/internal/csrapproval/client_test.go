@@ -4,7 +4,10 @@
 package csrapproval
 
 import (
+	"context"
 	"crypto/x509"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,14 +16,20 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/envtest"
@@ -152,6 +161,51 @@ func TestAddressOfTheEndpointIsReserved(t *testing.T) {
 	refusal(t, machine, requestServing(t, "endpoint-1", "10.9.0.250"), "the address 10.9.0.250 belongs to the control plane or to another Machine")
 }
 
+// Root on a worker takes the address by which the other machines join, and reports it: where reported addresses are trusted,
+// its certificate would be one of the API server for them.
+func TestAddressByWhichMachinesJoinIsReserved(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ machine, endpoint, address string }{
+		"an address": {"joining-1", "10.9.0.240:6443", "10.9.0.240"},
+		"a name":     {"joining-2", "internal.example.test:6443", "10.9.0.241"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := newMachine(t, test.machine)
+			other := &bootstrapv1.BootstrapConfig{
+				ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "other", Labels: machine.Labels},
+				Spec:       bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu, Join: bootstrapv1.Join{Endpoint: test.endpoint}},
+			}
+			create(t, management.Client, other)
+			machine.Status.Addresses = append(machine.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: test.address})
+			if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
+			connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &approver{
+				client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), trustReported: true, events: newRecorder(events.NewFakeRecorder(10)),
+				resolve: func(_ context.Context, host string) ([]string, error) {
+					if host == "internal.example.test" {
+						return []string{"10.9.0.241"}, nil
+					}
+					return nil, errors.New("no such host")
+				},
+			}
+			csr := requestServing(t, machine.Name, test.address)
+			if err := a.review(t.Context(), csr); err != nil {
+				t.Fatal(err)
+			}
+			if got := decision(t, csr); got != "" {
+				t.Errorf("decision = %q, want none", got)
+			}
+		})
+	}
+}
+
 // A guest that reports what is another Machine's must not keep that one from its certificates.
 func TestGuestCannotClaimTheAddressOfAnother(t *testing.T) {
 	t.Parallel()
@@ -204,5 +258,34 @@ func TestReportedHostNameIsNoProof(t *testing.T) {
 	}
 	if got := decision(t, serving); got == "" {
 		t.Error("a reported address is not trusted")
+	}
+}
+
+// TestMissingPermissionToApproveIsReported: the user of the kubeconfig may read everything, and approves nothing.
+func TestMissingPermissionToApproveIsReported(t *testing.T) {
+	t.Parallel()
+	machine := newMachine(t, "unapproved-1")
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
+	connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, recorder := fake.NewClientset(), events.NewFakeRecorder(10)
+	remote.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "certificatesigningrequests"}, "csr", errors.New("may not approve"))
+	})
+	connection.Certificates = remote.CertificatesV1()
+	a := &approver{client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), events: newRecorder(recorder)}
+	csr := requestServing(t, "unapproved-1", "10.9.0.1")
+	for range 2 {
+		if err := a.review(t.Context(), csr); !apierrors.IsForbidden(err) {
+			t.Fatalf("err = %v", err)
+		}
+	}
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want one", len(recorder.Events))
+	}
+	if got, want := <-recorder.Events, "Warning CertificateApprovalForbidden certificate requests cannot be decided on: "; !strings.HasPrefix(got, want) || !strings.Contains(got, "may not approve") {
+		t.Errorf("the event is %q", got)
 	}
 }

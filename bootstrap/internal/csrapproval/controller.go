@@ -58,10 +58,10 @@ type Reconciler struct {
 	// Watch selects the objects of this manager: only requests of its Machines are approved.
 	Watch predicates.WatchFilter
 
-	// places are those of the open requests of all workload clusters.
-	places *fairshare.Places[string]
+	// seats are those of the open requests of all workload clusters.
+	seats *fairshare.Seats[string]
 	// listed are those of requests in unfinished lists.
-	listed *fairshare.Places[string]
+	listed *fairshare.Seats[string]
 
 	mu      sync.Mutex
 	watches map[types.NamespacedName]*watch
@@ -70,8 +70,7 @@ type Reconciler struct {
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	r.watches = map[types.NamespacedName]*watch{}
-	r.places, r.listed = fairshare.New[string](maxRequests), fairshare.New[string](maxListed)
-	createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	r.seats, r.listed = fairshare.New[string](maxRequests), fairshare.New[string](maxListed)
 	if err := mgr.Add(manager.RunnableFunc(r.stopAll)); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
 		For(&clusterv1.Cluster{}, builder.WithPredicates(changed)).
-		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), createdOrDeleted)).
+		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.LabelChangedPredicate{})).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), hostChanged())).
 		Complete(r)
 }
@@ -120,7 +119,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*cl
 		return nil, nil
 	}
 	configs := &bootstrapv1.BootstrapConfigList{}
-	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
+	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing BootstrapConfigs: %w", err)
 	}
 	for i := range configs.Items {
@@ -147,7 +146,7 @@ func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Conn
 		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
 		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
 		live: r.Live, resolve: r.Resolve, claims: r.Claims, trustReported: r.TrustReported,
-	}, r.places, r.listed, pace)
+	}, r.seats, r.listed, pace)
 	return r.watches[key]
 }
 

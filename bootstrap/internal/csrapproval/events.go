@@ -71,7 +71,7 @@ func (r *recorder) notApproved(machine *clusterv1.Machine, csr *certificatesv1.C
 		return
 	}
 	r.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve",
-		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Reason)
+		"certificate request %s of the workload cluster was not approved: %s", csr.Name, requesterror.Truncate(refusal.Reason))
 }
 
 // ignored is for a request that is not of a Machine.
@@ -80,10 +80,10 @@ func (r *recorder) ignored(cluster *clusterv1.Cluster, csr *certificatesv1.Certi
 		return
 	}
 	r.Eventf(cluster, nil, corev1.EventTypeNormal, "CertificateRequestNotApproved", "Approve",
-		"certificate request %s for Node %q of the workload cluster was ignored: it is not from a Machine of this Cluster", csr.Name, node)
+		"certificate request %s for Node %q of the workload cluster was ignored: it is not from a Machine of this Cluster", csr.Name, requesterror.Truncate(node))
 }
 
-// decisionForbidden is for a permission that is missing to decide, in the management or the workload cluster.
+// decisionForbidden is for a permission that is missing to decide or to approve, in the management or the workload cluster.
 func (r *recorder) decisionForbidden(cluster *clusterv1.Cluster, err error) {
 	if r.due("decision forbidden") {
 		r.Eventf(cluster, nil, corev1.EventTypeWarning, "CertificateApprovalForbidden", "Approve",

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/bootstrap/internal/csrapproval/policy"
 )
@@ -30,6 +32,8 @@ const (
 	// maxTaken is how many names and addresses a control plane may have, and maxNameLength how many characters each. They
 	// are kept for every workload cluster, whose API server chooses them. A Node of a control plane has some five.
 	maxTaken, maxNameLength = 4_000, 253
+	// maxLookups is how many of the names of a control plane are looked up.
+	maxLookups = 16
 	// controlPlaneLabel is on the Nodes of control planes that kubeadm and most installers make.
 	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 )
@@ -106,8 +110,9 @@ func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]
 	return append(all, cloudAddresses...), nil
 }
 
-// controlPlane returns the names and addresses of the control plane: the endpoint of the Cluster and of the kubeconfig,
-// what these resolve to, the API server as pods see it and where it announces itself, and the Nodes that the control plane runs on.
+// controlPlane returns the names and addresses of the control plane: the endpoints of the Cluster, of the kubeconfig and of
+// the BootstrapConfigs, what these resolve to, the API server as pods see it and where it announces itself, and the Nodes
+// that the control plane runs on.
 func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 	a.mu.Lock()
 	known, fresh := a.control, time.Now().Before(a.stale)
@@ -120,14 +125,13 @@ func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 	if err := a.client.Get(ctx, client.ObjectKeyFromObject(a.cluster), cluster); err != nil {
 		return taken, fmt.Errorf("reading Cluster: %w", err)
 	}
-	hosts := []string{cluster.Spec.ControlPlaneEndpoint.Host, a.connection.Server.TLSServerName}
-	if server, err := url.Parse(a.connection.Server.URL); err == nil {
-		hosts = append(hosts, server.Hostname())
+	hosts, err := a.endpoints(ctx, cluster)
+	if err != nil {
+		return taken, err
 	}
-	resolved := map[string][]string{}
+	taken.Names, taken.Addresses = slices.Clone(hosts), slices.Clone(hosts)
+	resolved := a.resolveAll(ctx, hosts[:min(len(hosts), maxLookups)])
 	for _, host := range hosts {
-		resolved[host] = a.addressesOf(ctx, host)
-		taken.Names, taken.Addresses = append(taken.Names, host), append(taken.Addresses, host)
 		taken.Addresses = append(taken.Addresses, resolved[host]...)
 	}
 	service, err := a.connection.Core.Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
@@ -163,6 +167,32 @@ func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 	return taken, nil
 }
 
+// endpoints returns the hosts by which the API server is reached: by users, by this process and by the machines.
+func (a *approver) endpoints(ctx context.Context, cluster *clusterv1.Cluster) ([]string, error) {
+	hosts := []string{cluster.Spec.ControlPlaneEndpoint.Host, a.connection.Server.TLSServerName}
+	if server, err := url.Parse(a.connection.Server.URL); err == nil {
+		hosts = append(hosts, server.Hostname())
+	}
+	configs := &bootstrapv1.BootstrapConfigList{}
+	if err := a.client.List(ctx, configs, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing BootstrapConfigs: %w", err)
+	}
+	known := map[string]bool{"": true}
+	for i := range configs.Items {
+		join := configs.Items[i].Spec.Join
+		host, _, err := net.SplitHostPort(join.Endpoint)
+		if err != nil {
+			host = ""
+		}
+		for _, each := range []string{host, join.TLSServerName} {
+			if !known[each] {
+				hosts, known[each] = append(hosts, each), true
+			}
+		}
+	}
+	return hosts, nil
+}
+
 // checkSize returns an error where names and addresses of a control plane would take much memory.
 func checkSize(taken policy.Taken) error {
 	tooLong := func(text string) bool { return len(text) > maxNameLength }
@@ -177,6 +207,21 @@ func checkSize(taken policy.Taken) error {
 
 // maxAddresses is how many addresses of one host name are used.
 const maxAddresses = 64
+
+// resolveAll looks host names up, at the same time.
+func (a *approver) resolveAll(ctx context.Context, hosts []string) map[string][]string {
+	found := make([][]string, len(hosts))
+	var all sync.WaitGroup
+	for i, host := range hosts {
+		all.Go(func() { found[i] = a.addressesOf(ctx, host) })
+	}
+	all.Wait()
+	resolved := map[string][]string{}
+	for i, host := range hosts {
+		resolved[host] = found[i]
+	}
+	return resolved
+}
 
 // addressesOf looks a host name up. Where that fails, what was found before is kept.
 func (a *approver) addressesOf(ctx context.Context, host string) []string {

@@ -35,10 +35,10 @@ import (
 	"drover.io/runtime/fairshare"
 )
 
-// TestUnfinishedListsTakePlaces: API servers of three Clusters return open requests in the first pages and then hang.
-func TestUnfinishedListsTakePlaces(t *testing.T) {
+// TestUnfinishedListsTakeSeats: API servers of three Clusters return open requests in the first pages and then hang.
+func TestUnfinishedListsTakeSeats(t *testing.T) {
 	t.Parallel()
-	const places, clusters = 100, 3
+	const seats, clusters = 100, 3
 	var hanging sync.WaitGroup
 	hanging.Add(clusters)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,28 +58,28 @@ func TestUnfinishedListsTakePlaces(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(list)
 	}))
 	t.Cleanup(server.Close)
-	shared := fairshare.New[string](places)
+	shared := fairshare.New[string](seats)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
 	for range clusters {
-		s := newSource(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}).CertificateSigningRequests(), func(error) {}, func() {})
-		s.namespace, s.places = "team", shared
+		s := newSource(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), func(error) {}, func() {})
+		s.namespace, s.seats = "team", shared
 		all.Go(func() { _, _ = s.list(ctx) })
 	}
 	hanging.Wait()
-	if shared.Take("team") {
-		t.Error("lists of a namespace hold less than half of the places, so this proves nothing")
+	if shared.Acquire("team") {
+		t.Error("lists of a namespace hold less than half of the seats, so this proves nothing")
 	}
-	for range places / 4 {
-		if !shared.Take("other") {
-			t.Fatal("lists of one namespace leave no places to another")
+	for range seats / 4 {
+		if !shared.Acquire("other") {
+			t.Fatal("lists of one namespace leave no seats to another")
 		}
 	}
 	cancel()
 	all.Wait()
-	if !shared.Take("team") {
-		t.Error("the places of lists that ended are not given back")
+	if !shared.Acquire("team") {
+		t.Error("the seats of lists that ended are not given back")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestListThatHangsEnds(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"continue":"x"}}`))
 	}))
 	t.Cleanup(server.Close)
-	s := newSource(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}).CertificateSigningRequests(), func(error) {}, func() {})
+	s := newSource(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), func(error) {}, func() {})
 	s.timeout = 200 * time.Millisecond
 	if _, err := s.list(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)

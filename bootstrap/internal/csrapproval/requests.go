@@ -27,11 +27,8 @@ const (
 	// maxParts is how many groups, usages, annotations and the like a request may have: each is longer in memory than it
 	// was in the answer. That of a kubelet has some ten.
 	maxParts = 64
-	// pageSize is how many requests are listed at once: any page of what an API server accepts is an answer that is
-	// read whole.
+	// pageSize is how many requests are listed at once.
 	pageSize = 40
-	// pageTimeout is how long a page may take.
-	pageTimeout = 30 * time.Second
 	// listTimeout is how long a list may take.
 	listTimeout = 5 * time.Minute
 	// maxPages is how many pages of a list are read.
@@ -50,9 +47,9 @@ const (
 // openRequests are the requests of kubelets of one workload cluster that are neither approved nor denied. Nothing else
 // that its API server sends is kept, so it cannot fill the memory of the manager. It is the store of a Reflector.
 type openRequests struct {
-	// namespace holds places of the requests of all workload clusters.
+	// namespace holds seats of the requests of all workload clusters.
 	namespace string
-	places    *fairshare.Places[string]
+	seats    *fairshare.Seats[string]
 	// opened is called with the name of every request that is to be decided on.
 	opened func(name string)
 	// relist is called when there may be capacity for requests that were not kept.
@@ -67,9 +64,9 @@ type openRequests struct {
 	missed      bool
 }
 
-func newOpenRequests(namespace string, places *fairshare.Places[string]) *openRequests {
+func newOpenRequests(namespace string, seats *fairshare.Seats[string]) *openRequests {
 	return &openRequests{
-		namespace: namespace, places: places, opened: func(string) {}, relist: func() {}, full: func() {},
+		namespace: namespace, seats: seats, opened: func(string) {}, relist: func() {}, full: func() {},
 		byName: map[string]*certificatesv1.CertificateSigningRequest{}, byRequester: map[string][]string{},
 	}
 }
@@ -182,7 +179,7 @@ func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept 
 	if others := r.byRequester[csr.Spec.Username]; len(others) >= maxPerRequester {
 		r.drop(others[0])
 	}
-	if len(r.byName) >= maxPerCluster || !r.places.Take(r.namespace) {
+	if len(r.byName) >= maxPerCluster || !r.seats.Acquire(r.namespace) {
 		if !r.missed {
 			r.full()
 		}
@@ -201,7 +198,7 @@ func (r *openRequests) drop(name string) {
 		return
 	}
 	delete(r.byName, name)
-	r.places.Give(r.namespace)
+	r.seats.Release(r.namespace)
 	user, left := known.Spec.Username, []string(nil)
 	for _, other := range r.byRequester[user] {
 		if other != name {
@@ -232,24 +229,24 @@ func (r *openRequests) onRelist(relist func()) {
 // source lists requests in pages, of which only what is open is held, and watches them.
 type source struct {
 	cache.ListWatch
-	requests certificatesv1client.CertificateSigningRequestInterface
+	certificates certificatesv1client.CertificatesV1Interface
 	// failed is called with every error, incomplete when a list has open requests that are not in the answer.
 	failed     func(error)
 	incomplete func()
-	// namespace holds places while a list is not finished.
+	// namespace holds seats while a list is not finished.
 	namespace string
-	places    *fairshare.Places[string]
+	seats    *fairshare.Seats[string]
 	timeout   time.Duration
 }
 
-func newSource(requests certificatesv1client.CertificateSigningRequestInterface, failed func(error), incomplete func()) *source {
-	s := &source{requests: requests, failed: failed, incomplete: incomplete, places: fairshare.New[string](0), timeout: listTimeout}
+func newSource(certificates certificatesv1client.CertificatesV1Interface, failed func(error), incomplete func()) *source {
+	s := &source{certificates: certificates, failed: failed, incomplete: incomplete, seats: fairshare.New[string](0), timeout: listTimeout}
 	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 		list, err := s.list(ctx)
 		return list, s.noted(err)
 	}
 	s.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-		stream, err := requests.Watch(ctx, o)
+		stream, err := certificates.CertificateSigningRequests().Watch(ctx, o)
 		return stream, s.noted(err)
 	}
 	return s
@@ -271,10 +268,10 @@ func (s *source) noted(err error) error {
 func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRequestList, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	open := newest{of: map[string][]int{}, place: func() bool { return s.places.Take(s.namespace) }}
+	open := newest{of: map[string][]int{}, seat: func() bool { return s.seats.Acquire(s.namespace) }}
 	defer func() {
 		for range open.requests {
-			s.places.Give(s.namespace)
+			s.seats.Release(s.namespace)
 		}
 	}()
 	next := ""
@@ -302,13 +299,6 @@ func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRe
 	return &certificatesv1.CertificateSigningRequestList{ListMeta: last, Items: open.requests}, nil
 }
 
-// page reads one page, within its time: an answer that drips holds a place among the long ones.
-func (s *source) page(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	return s.requests.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
-}
-
 func byAge(a, b certificatesv1.CertificateSigningRequest) int {
 	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
@@ -318,8 +308,8 @@ type newest struct {
 	requests []certificatesv1.CertificateSigningRequest
 	// of are the indexes of the requests of each requester.
 	of map[string][]int
-	// place takes a place for a request, and reports whether there was one.
-	place func() bool
+	// seat takes a seat for a request, and reports whether there was one.
+	seat func() bool
 	// missed is true if there was no capacity for a requester's request.
 	missed bool
 }
@@ -333,7 +323,7 @@ func (n *newest) add(csr certificatesv1.CertificateSigningRequest) {
 		if byAge(n.requests[oldest], csr) < 0 {
 			n.requests[oldest] = csr
 		}
-	case len(n.requests) >= maxPerCluster, !n.place():
+	case len(n.requests) >= maxPerCluster, !n.seat():
 		n.missed = true
 	default:
 		n.of[requester] = append(mine, len(n.requests))

@@ -68,8 +68,8 @@ func TestOnlyOpenRequestsOfKubeletsAreKept(t *testing.T) {
 		if len(requests.names()) > 0 || len(requests.byRequester) > 0 {
 			t.Errorf("%s: %v are kept of %v", name, requests.names(), requests.byRequester)
 		}
-		if !requests.places.Take("another") {
-			t.Errorf("%s: its place was not given back", name)
+		if !requests.seats.Acquire("another") {
+			t.Errorf("%s: its seat was not given back", name)
 		}
 	}
 }
@@ -93,9 +93,9 @@ func TestRequestsOfOneRequesterAreBounded(t *testing.T) {
 // as there is capacity.
 func TestRequestsOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
-	places := fairshare.New[string](maxPerCluster)
+	seats := fairshare.New[string](maxPerCluster)
 	listed, crowded := 0, 0
-	one, two, other := newOpenRequests("team", places), newOpenRequests("team", places), newOpenRequests("other", places)
+	one, two, other := newOpenRequests("team", seats), newOpenRequests("team", seats), newOpenRequests("other", seats)
 	two.relist, one.full = func() { listed++ }, func() { crowded++ }
 	for n := range maxPerCluster {
 		_ = one.Add(from(fmt.Sprint("n", n), fmt.Sprint("csr-", n)))
@@ -148,7 +148,7 @@ func TestListIsReadInPages(t *testing.T) {
 	t.Cleanup(server.Close)
 	certificates := certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1})
 	missed := 0
-	list, err := newSource(certificates.CertificateSigningRequests(), func(error) {}, func() { missed++ }).list(t.Context())
+	list, err := newSource(certificates, func(error) {}, func() { missed++ }).list(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestRequestsOfOneRequesterInAListAreBounded(t *testing.T) {
 	t.Cleanup(server.Close)
 	certificates := certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1})
 	missed := 0
-	list, err := newSource(certificates.CertificateSigningRequests(), func(error) {}, func() { missed++ }).list(t.Context())
+	list, err := newSource(certificates, func(error) {}, func() { missed++ }).list(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

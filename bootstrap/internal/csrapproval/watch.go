@@ -31,8 +31,8 @@ type watch struct {
 	stop       context.CancelFunc
 	requests   *openRequests
 	queue      workqueue.TypedRateLimitingInterface[string]
-	// listed are the places of requests in unfinished lists.
-	listed *fairshare.Places[string]
+	// listed are the seats of requests in unfinished lists.
+	listed *fairshare.Seats[string]
 	// pace bounds the reviews of a namespace. Each may read from the management cluster.
 	pace *rate.Limiter
 }
@@ -75,10 +75,10 @@ func (w *watch) work(ctx context.Context, review func(ctx context.Context, csr *
 	}
 }
 
-func startWatch(a *approver, places, listed *fairshare.Places[string], pace *rate.Limiter) *watch {
+func startWatch(a *approver, seats, listed *fairshare.Seats[string], pace *rate.Limiter) *watch {
 	ctx, stop := context.WithCancel(context.Background())
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry))
-	requests := newOpenRequests(a.cluster.Namespace, places)
+	requests := newOpenRequests(a.cluster.Namespace, seats)
 	w := &watch{connection: a.connection, requests: requests, queue: queue, listed: listed, pace: pace}
 	requests.opened, requests.full = w.add, func() { a.events.tooManyRequests(a.cluster) }
 	w.stop = func() {
@@ -96,8 +96,8 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
 		w.requests.onRelist(end)
-		source := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
-		source.namespace, source.places = a.cluster.Namespace, w.listed
+		source := newSource(a.connection.Certificates, a.watchFailed, w.requests.incomplete)
+		source.namespace, source.seats = a.cluster.Namespace, w.listed
 		reflector := cache.NewReflectorWithOptions(source, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
 		reflector.RunWithContext(once)
 		end()

@@ -197,7 +197,7 @@ func (c *Connections) connect(config *rest.Config, cluster types.NamespacedName)
 		return nil, err
 	}
 	b := &breaker{clock: c.clock, log: ctrl.Log.WithName("workload").WithValues("Cluster", klog.KRef(cluster.Namespace, cluster.Name))}
-	guarded := b.wrap(transport.WithPlaces())
+	guarded := b.wrap(transport.WithSeats())
 	limited := transport.Config()
 	limited.QPS, limited.Burst = 50, 100
 	bounded := workload.HTTPClient(guarded, timeout)

@@ -24,6 +24,12 @@ const (
 	// maxEvent is how many bytes an event of a watch may have. Each watch holds the one that it reads, and is not among the
 	// long answers, because it may last for ever.
 	maxEvent = workload.ShortAnswer
+	// maxList is how many bytes a list of requests may have, and maxRequest how many a single one. A page of kubelets'
+	// requests has a third of it.
+	maxList, maxRequest = 1 << 20, 64 << 10
+	// maxListElements is how many elements both may have: less than every answer may have, beyond which the API server
+	// counts as one that does not answer.
+	maxListElements = maxElements / 2
 )
 
 // ErrTooManyRequests ends an answer for which the namespace has no bytes left: one that is only read later would take
@@ -55,13 +61,19 @@ func (p *requestPace) allow(namespace string, bytes int) bool {
 
 // wrap returns a transport for a client of certificate requests.
 func (p *requestPace) wrap(next http.RoundTripper, namespace string) http.RoundTripper {
-	return &pacedTransport{next: next, watches: httplimit.WrapJSON(next, maxEvent, maxElements), pace: p, namespace: namespace}
+	return &pacedTransport{
+		next: next, pace: p, namespace: namespace,
+		single:  httplimit.WrapJSON(next, maxRequest, maxListElements),
+		lists:   httplimit.WrapJSON(next, maxList, maxListElements),
+		watches: httplimit.WrapJSON(next, maxEvent, maxElements),
+	}
 }
 
 type pacedTransport struct {
-	next, watches http.RoundTripper
-	pace          *requestPace
-	namespace     string
+	next, single, lists, watches http.RoundTripper
+
+	pace      *requestPace
+	namespace string
 }
 
 // RoundTrip sends the request.
@@ -69,9 +81,12 @@ func (t *pacedTransport) RoundTrip(request *http.Request) (*http.Response, error
 	if request.Method != http.MethodGet {
 		return t.next.RoundTrip(request)
 	}
-	next := t.next
-	if request.URL.Query().Get("watch") != "" {
+	next, query := t.single, request.URL.Query()
+	switch {
+	case query.Get("watch") != "":
 		next = t.watches
+	case query.Has("limit"):
+		next = t.lists
 	}
 	response, err := next.RoundTrip(request)
 	if err == nil && response.Body != nil {

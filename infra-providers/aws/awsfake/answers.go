@@ -68,6 +68,13 @@ type terminateInstances struct {
 	Instances []stateChange `xml:"instancesSet>item"`
 }
 
+type consoleOutput struct {
+	XMLName xml.Name
+	ID      string `xml:"instanceId"`
+	Time    string `xml:"timestamp"`
+	Output  string `xml:"output"`
+}
+
 type rebootInstances struct {
 	XMLName xml.Name
 	Done    bool `xml:"return"`

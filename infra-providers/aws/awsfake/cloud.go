@@ -74,6 +74,7 @@ type Cloud struct {
 	violations     []string
 	requests       []map[string]string
 	reboots        int
+	output         string
 	removedSubnets []string
 }
 
@@ -228,6 +229,13 @@ func (c *Cloud) Stop() {
 	for _, i := range c.instances {
 		i.state, i.reason = stopped, "Client.UserInitiatedShutdown: User initiated shutdown"
 	}
+}
+
+// Write replaces the output on the consoles of all instances.
+func (c *Cloud) Write(output string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.output = output
 }
 
 // Reboots returns the number of reboots of instances.

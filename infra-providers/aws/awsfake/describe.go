@@ -4,12 +4,14 @@
 package awsfake
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // describe is DescribeInstances. Each call counts as a read of every instance.
@@ -123,6 +125,19 @@ func (c *Cloud) reboot(p url.Values) (any, error) {
 	}
 	c.reboots += len(ids)
 	return rebootInstances{XMLName: response("RebootInstances"), Done: true}, nil
+}
+
+// console is GetConsoleOutput. Instances of the types of older generations have no latest output.
+func (c *Cloud) console(p url.Values) (any, error) {
+	id := p.Get("InstanceId")
+	at := slices.IndexFunc(c.instances, func(i *instance) bool { return i.id == id })
+	if at < 0 {
+		return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+	}
+	if kind := c.instances[at].kind; p.Get("Latest") == "true" && strings.HasPrefix(kind, "t2.") {
+		return nil, refuse("UnsupportedOperation", "This instance type does not support retrieving the latest console logs. For supported instance types, see the documentation.")
+	}
+	return consoleOutput{XMLName: response("GetConsoleOutput"), ID: id, Time: c.began.Format(time.RFC3339), Output: base64.StdEncoding.EncodeToString([]byte(c.output))}, nil
 }
 
 // attributes returns the attributes that the filters of DescribeInstances match.

@@ -116,6 +116,8 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 		return c.terminate(parameters)
 	case "RebootInstances":
 		return c.reboot(parameters)
+	case "GetConsoleOutput":
+		return c.console(parameters)
 	case "DescribeTags":
 		return c.listTags(parameters), nil
 	case "CreateTags":

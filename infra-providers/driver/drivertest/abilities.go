@@ -5,6 +5,7 @@ package drivertest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,34 @@ func restart[C any](t *testing.T, env Environment[C]) {
 	}
 	if diff := cmp.Diff(left, leftovers(env)); diff != "" {
 		t.Errorf("the restart changed what exists (-before +after):\n%s", diff)
+	}
+}
+
+// readConsole reads what an instance writes, from its end.
+func readConsole[C any](t *testing.T, env Environment[C]) {
+	reader, ok := env.Driver.(driver.ConsoleReader)
+	if !ok {
+		t.Skip("this cloud has no consoles that can be read")
+	}
+	id := identity(1)
+	if _, err := reader.Console(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("reading the console of what does not exist: got %v, want a NotFoundError", err)
+	}
+	created := create(t, env, id)
+	if _, err := reader.Console(t.Context(), id); err != nil {
+		t.Errorf("reading the console of what may not have started: %v", err)
+	}
+	wantRunning(t, env, id)
+	if env.Write == nil {
+		t.Skip("the guests of this cloud write nothing")
+	}
+	env.Write(created, strings.Repeat("another line\n", driver.MaxConsole/8)+"the last line\n")
+	byProvider := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: created.ProviderID}
+	for by, id := range map[string]driver.Identity{"UID": id, "provider ID alone": byProvider} {
+		output, err := reader.Console(t.Context(), id)
+		if err != nil || len(output) > driver.MaxConsole || !strings.Contains(string(output), "another line\nthe last line\n") {
+			t.Errorf("by %s: %d bytes that end with %q, and %v", by, len(output), output[max(0, len(output)-40):], err)
+		}
 	}
 }
 

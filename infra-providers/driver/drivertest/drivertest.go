@@ -56,6 +56,8 @@ type Environment[C any] struct {
 	Stop func()
 	// Restarts counts how often instances were restarted.
 	Restarts func() int
+	// Write writes to the console of an instance, as its guest would.
+	Write func(created driver.Instance, output string)
 	// Changes counts the requests of drivers that change something in the cloud.
 	Changes func() int
 	// Leftovers names everything of ours that exists in the cloud, instances included.
@@ -102,6 +104,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
 		"distinguishes quota and capacity":                        shortages[C],
 		"moves what it created to another owner of the same name": retag[C],
 		"restarts what runs and nothing else":                     restart[C],
+		"reads the console of its own instance only":              readConsole[C],
 		"never starts what was stopped":                           restartStopped[C],
 		"creates one of another kind after a definite refusal":    createOther[C],
 		"finds the image that a creation takes":                   findImage[C],

@@ -190,6 +190,9 @@ func callsWith[C any](t *testing.T, env Environment[C], id driver.Identity) map[
 	if restarter, ok := env.Driver.(driver.Restarter); ok {
 		answers["restarting"] = restarter.Restart(t.Context(), id)
 	}
+	if reader, ok := env.Driver.(driver.ConsoleReader); ok {
+		_, answers["reading the console"] = reader.Console(t.Context(), id)
+	}
 	if id.UID != "" && id.ProviderID == "" && id.Name != "" && id.Owner.Name != "" {
 		_, answers["creating"] = env.Driver.Create(t.Context(), request(env, id))
 	}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
 )
@@ -149,6 +150,29 @@ func (c *Cloud) Restart(ctx context.Context, id driver.Identity) error {
 		c.restarts[known.instance.Identity.UID]++
 		return nil
 	})
+}
+
+// Console implements driver.ConsoleReader.
+func (c *Cloud) Console(ctx context.Context, id driver.Identity) (output []byte, err error) {
+	err = c.call(ctx, Call{Operation: "console", Identity: id}, func() error {
+		known := c.find(id)
+		if known == nil {
+			return &driver.NotFoundError{What: "instance of " + id.Name}
+		}
+		if err := id.Check(known.instance.Identity); err != nil {
+			return err
+		}
+		output = driver.LastOutput([]byte(c.consoles[known.instance.Identity.UID]))
+		return nil
+	})
+	return output, err
+}
+
+// Write replaces the output on the console of an instance.
+func (c *Cloud) Write(uid types.UID, output string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.consoles[uid] = output
 }
 
 var sizes = map[string]corev1.ResourceList{

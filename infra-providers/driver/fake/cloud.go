@@ -98,6 +98,8 @@ type Cloud struct {
 	provisioned int
 	// restarts counts by instance how often it was restarted.
 	restarts map[types.UID]int
+	// consoles are the outputs of the instances.
+	consoles map[types.UID]string
 }
 
 // disk is made for an instance, in its zone.
@@ -130,6 +132,7 @@ var (
 	_ driver.Remainder                = (*Cloud)(nil)
 	_ driver.Tagger                   = (*Cloud)(nil)
 	_ driver.Restarter                = (*Cloud)(nil)
+	_ driver.ConsoleReader            = (*Cloud)(nil)
 	_ driver.AccountIdentifier        = (*Cloud)(nil)
 )
 
@@ -150,6 +153,7 @@ func New(options Options) *Cloud {
 	return &Cloud{
 		options: options, disks: map[types.UID]disk{}, images: images(), counts: map[string]int{},
 		restarts: map[types.UID]int{},
+		consoles: map[types.UID]string{},
 	}
 }
 

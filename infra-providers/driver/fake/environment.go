@@ -50,6 +50,7 @@ func Environment(options Options) drivertest.Environment[Config] {
 		Invalid: map[string]Config{"unknown type": {InstanceType: "huge", Zone: "zone-a"}},
 		NoImage: map[string]Config{"unknown image": {InstanceType: "small", Zone: "zone-a", Image: "none"}},
 		ImageOf: cloud.ImageOf,
+		Write:   func(created driver.Instance, output string) { cloud.Write(created.Identity.UID, output) },
 		Untag: func(created driver.Instance, keys ...string) func() bool {
 			return cloud.Untag(created.ProviderID, keys...)
 		},

@@ -55,7 +55,7 @@ func TestLargeResponseLimitIsPerNamespace(t *testing.T) {
 			_ = body.Close()
 		}
 	})
-	shared := httplimit.NewPlaces(4, 10).WrapShared(http.DefaultTransport)
+	shared := httplimit.NewSeats(4, 10).WrapShared(http.DefaultTransport)
 	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] {
 		return reader{server: server.URL, transport: shared, opened: &opened}
 	}), account.Options{

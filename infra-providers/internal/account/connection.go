@@ -32,6 +32,8 @@ type Account[C any] struct {
 	Tag func(ctx context.Context, id driver.Identity) error
 	// Restart restarts the instance of an identity; nil for a cloud without that ability.
 	Restart func(ctx context.Context, id driver.Identity) error
+	// Console reads the console of an instance; nil for a cloud without that ability.
+	Console func(ctx context.Context, id driver.Identity) ([]byte, error)
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Capacity and FindImage read what a template in a namespace names; nil for a cloud without that ability.
@@ -168,6 +170,27 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 	}
 	if restarter, ok := connected.(driver.Restarter); ok {
 		c.driver.Restart = c.change(direct, meter, "restart", restarter.Restart)
+	}
+	if reader, ok := connected.(driver.ConsoleReader); ok {
+		c.driver.Console = c.console(direct, meter, reader)
+	}
+}
+
+// console makes the read of a console count as a call of the account.
+func (c *connection[C]) console(direct *throttle.Throttle[C], meter *metered[C], reader driver.ConsoleReader) func(context.Context, driver.Identity) ([]byte, error) {
+	return func(ctx context.Context, id driver.Identity) (output []byte, err error) {
+		leave, err := c.enter(id.Owner.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		err = direct.Do(id.Owner.Namespace, func() error {
+			return meter.within(ctx, "console", callTime, func(ctx context.Context) (err error) {
+				output, err = reader.Console(ctx, id)
+				return err
+			})
+		})
+		return driver.LastOutput(output), err
 	}
 }
 

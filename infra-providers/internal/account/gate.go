@@ -31,9 +31,9 @@ type gate struct {
 	now     func() time.Time
 	workers int
 
-	all, slow *fairshare.Places[key]
+	all, slow *fairshare.Seats[key]
 	// callers are divided among the namespaces for which the calls are, in whatever account.
-	callers *fairshare.Places[string]
+	callers *fairshare.Seats[string]
 
 	mu       sync.Mutex
 	accounts map[key]*calls
@@ -45,7 +45,7 @@ type calls struct {
 	// slowUntil are by namespace of the caller.
 	slowUntil map[string]time.Time
 	// share is divided among the namespaces of the callers.
-	share *fairshare.Places[string]
+	share *fairshare.Seats[string]
 }
 
 // call is one that is under way.
@@ -53,18 +53,18 @@ type call struct {
 	account key
 	// namespace is that of the caller; empty where the call is for none, and for an account of a namespace's Secret.
 	namespace string
-	// places are what it holds.
-	places []place
+	// seats are what it holds.
+	seats []seat
 }
 
-// place is one of several that are divided.
-type place struct {
+// seat is one of several that are divided.
+type seat struct {
 	take func() bool
 	give func()
 }
 
-func placeOf[K comparable](of *fairshare.Places[K], holder K) place {
-	return place{func() bool { return of.Take(holder) }, func() { of.Give(holder) }}
+func seatOf[K comparable](of *fairshare.Seats[K], holder K) seat {
+	return seat{func() bool { return of.Acquire(holder) }, func() { of.Release(holder) }}
 }
 
 // newGate returns the gate of so many workers; zero is no limit.
@@ -84,7 +84,7 @@ func newGate(workers int, now func() time.Time) *gate {
 func (g *gate) enter(k key, namespace string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	wanted := []place{placeOf(g.callers, cmp.Or(k.namespace, namespace)), placeOf(g.all, k.holder())}
+	wanted := []seat{seatOf(g.callers, cmp.Or(k.namespace, namespace)), seatOf(g.all, k.holder())}
 	if k.namespace != "" {
 		namespace = ""
 	}
@@ -97,17 +97,17 @@ func (g *gate) enter(k key, namespace string) (leave func(), err error) {
 	}
 	one := &call{account: k, namespace: namespace}
 	if known.slow(namespace, g.now()) {
-		wanted = append(wanted, placeOf(g.slow, one.slowHolder()))
+		wanted = append(wanted, seatOf(g.slow, one.slowHolder()))
 	}
 	if known.share != nil {
-		wanted = append(wanted, placeOf(known.share, namespace))
+		wanted = append(wanted, seatOf(known.share, namespace))
 	}
 	for _, next := range wanted {
 		if !next.take() {
 			one.giveBack()
 			return nil, &driver.BusyError{}
 		}
-		one.places = append(one.places, next)
+		one.seats = append(one.seats, next)
 	}
 	g.accounts[k] = known
 	known.began[one] = g.now()
@@ -130,7 +130,7 @@ func (g *gate) leave(one *call) {
 }
 
 func (c *call) giveBack() {
-	for _, held := range c.places {
+	for _, held := range c.seats {
 		held.give()
 	}
 }
@@ -148,7 +148,7 @@ func (c *calls) slow(namespace string, now time.Time) bool {
 	return false
 }
 
-// slowHolder is who holds the place of a call that is slow: the namespace for which it is, or that of the Secret.
+// slowHolder is who holds the seat of a call that is slow: the namespace for which it is, or that of the Secret.
 func (c *call) slowHolder() key {
 	if c.namespace == "" {
 		return c.account.holder()

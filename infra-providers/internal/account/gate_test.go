@@ -116,7 +116,7 @@ func TestSlowCallsOfOneNamespaceLeaveTheAccountToOthers(t *testing.T) {
 	if len(other) < 2 {
 		t.Errorf("another namespace gets %d workers", len(other))
 	}
-	// The whole account is slow: all its namespaces have the places of what is slow.
+	// The whole account is slow: all its namespaces have the seats of what is slow.
 	for _, end := range append(again, other...) {
 		now = now.Add(slow)
 		end()

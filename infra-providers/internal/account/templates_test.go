@@ -31,7 +31,7 @@ func (s *slowImages) FindImage(context.Context, fake.Config) (driver.Image, erro
 
 // After a restart, in the account of the provider's own credentials: team-a's templates are looked up; team-b's machine
 // is pinned and needs the account's name once.
-func TestTemplatesOfOneNamespaceLeavePlacesToOthers(t *testing.T) {
+func TestTemplatesOfOneNamespaceLeaveSeatsToOthers(t *testing.T) {
 	t.Parallel()
 	slow := &slowImages{Cloud: fake.New(fake.Options{Account: "here"}), begun: make(chan struct{}, 100), end: make(chan struct{})}
 	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] { return slow }),

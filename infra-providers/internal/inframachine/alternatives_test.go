@@ -166,7 +166,7 @@ func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
-func TestNewMachineSkipsPlacesWithoutCapacity(t *testing.T) {
+func TestNewMachineSkipsOfferingsWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	r := newAlternativesFixture(t, "small/a", "large/a")
 	r.settle(r.machineInZoneA("first"))

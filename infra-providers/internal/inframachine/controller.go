@@ -75,7 +75,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.Cloud.Name+"machine").
 		For(r.Cloud.NewMachine(), forPredicates(r.WatchFilter)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfMachine), onMachineChange()).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(RequestsOfMachine(r.Cloud.NewMachine(), mgr.GetScheme())), onMachineChange()).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfCluster), onClusterChange()).
 		WatchesRawSource(r.Changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"drover.io/infra-providers/driver"
@@ -26,15 +27,17 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// requestsOfMachine is the infrastructure machine that a Machine refers to.
-func (r *Reconciler[M, C]) requestsOfMachine(_ context.Context, object client.Object) []ctrl.Request {
-	machine := object.(*clusterv1.Machine)
-	kind, err := apiutil.GVKForObject(r.Cloud.NewMachine(), r.Client.Scheme())
-	ref := machine.Spec.InfrastructureRef
-	if err != nil || ref.Kind != kind.Kind || ref.APIGroup != kind.Group {
-		return nil
+// RequestsOfMachine returns the function that finds the infrastructure machine of a kind that a Machine refers to.
+func RequestsOfMachine(of client.Object, scheme *runtime.Scheme) handler.MapFunc {
+	kind, err := apiutil.GVKForObject(of, scheme)
+	return func(_ context.Context, object client.Object) []ctrl.Request {
+		machine := object.(*clusterv1.Machine)
+		ref := machine.Spec.InfrastructureRef
+		if err != nil || ref.Kind != kind.Kind || ref.APIGroup != kind.Group {
+			return nil
+		}
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}}}
 	}
-	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}}}
 }
 
 // requestsOfCluster are the infrastructure machines of a Cluster.

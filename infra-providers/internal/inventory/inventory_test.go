@@ -228,6 +228,35 @@ func TestFailedListHasNoEffect(t *testing.T) {
 	}
 }
 
+// TestInstanceIsReadWhileListsFail: one server that the cloud cannot list must not keep all others from starting and from
+// being removed.
+func TestInstanceIsReadWhileListsFail(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{BootReads: 1, DeleteReads: 1})
+	b.make(1)
+	_, _ = b.get(0)
+	b.pass(time.Minute)
+	b.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			return fake.Fault{Err: errors.New("internal server error")}
+		}
+		return fake.Fault{}
+	}
+	if _, err := b.Create(t.Context(), request(1)); err != nil {
+		t.Fatal(err)
+	}
+	b.want(1, driver.Pending)
+	b.cloud.Set("uid-1", func(i *driver.Instance) { i.State = driver.Running })
+	b.pass(time.Minute + time.Second)
+	b.want(1, driver.Running)
+	b.wantCalls("get", 1)
+	for range 5 {
+		b.pass(time.Minute)
+		b.want(1, driver.Running)
+	}
+	b.wantCalls("get", 1) // a settled instance costs no call
+}
+
 func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})

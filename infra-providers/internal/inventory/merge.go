@@ -123,15 +123,21 @@ func (v *Inventory[C]) refusal() error {
 	return v.refused
 }
 
-// find returns an entry that is not stale.
+// find returns an entry that is not stale. While lists fail, one that starts or stops is out of date after an interval.
 func (v *Inventory[C]) find(id driver.Identity) (driver.Instance, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.lookup(id)
-	if known == nil || known.stale {
+	if known == nil || known.stale || unsettled(known.instance) && v.isOutdated(known) {
 		return driver.Instance{}, false
 	}
 	return known.instance, true
+}
+
+// isOutdated reports whether an entry was neither listed nor read for an interval.
+func (v *Inventory[C]) isOutdated(known *entry) bool {
+	now := v.options.Now()
+	return now.Sub(v.listed) > v.options.Interval && now.Sub(known.fresh) > v.options.Interval
 }
 
 // lookup returns the entry of an identity: of its provider ID, or of its UID where that is all there is. Where several

@@ -86,6 +86,16 @@ const (
 	JoinedReason = "Joined"
 	// HostFailedReason: the host failed.
 	HostFailedReason = "HostFailed"
+	// BootstrapFailedReason: the bootstrap of the host ended with an error. Terminal: delete the Machine.
+	BootstrapFailedReason = "BootstrapFailed"
+	// BootstrapRunningReason: a step of the bootstrap takes its time, or is retried.
+	BootstrapRunningReason = "BootstrapRunning"
+	// BootstrapNotStartedReason: the console does not show that the bootstrap began.
+	BootstrapNotStartedReason = "BootstrapNotStarted"
+	// KubeletNotJoinedReason: the bootstrap ended successfully, and the kubelet has not registered the Node.
+	KubeletNotJoinedReason = "KubeletNotJoined"
+	// ConsoleUnavailableReason: the console cannot be read.
+	ConsoleUnavailableReason = "ConsoleUnavailable"
 )
 
 // ProblemOf is what an error means for a machine.
@@ -232,6 +242,11 @@ func SetGuest[M driver.Machine](machine M, guest *driver.Guest) {
 	case guest.Joined:
 		setCondition(machine, HostJoinedCondition, metav1.ConditionTrue, JoinedReason, "")
 	}
+}
+
+// SetHostJoined sets HostJoined.
+func SetHostJoined[M driver.Machine](machine M, status metav1.ConditionStatus, reason, message string) {
+	setCondition(machine, HostJoinedCondition, status, reason, message)
 }
 
 func setCondition[M driver.Machine](machine M, kind string, status metav1.ConditionStatus, reason, message string) {

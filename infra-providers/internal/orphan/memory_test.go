@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,34 @@ func TestMemory(t *testing.T) {
 	renew(second)
 	if second.Ours("x", noon.Add(30*time.Minute)) {
 		t.Error("a heartbeat of its own changed the time before it")
+	}
+	clock.SetTime(noon.Add(3*time.Hour + time.Minute))
+	third := provider("third")
+	renew(third)
+	if third.Ours("x", noon.Add(30*time.Minute)) {
+		t.Error("after a restart, something is ours that was created while no provider was running")
+	}
+	for name, created := range map[string]time.Time{"first": noon.Add(-time.Minute), "second": noon.Add(2 * time.Hour)} {
+		if !third.Ours("x", created) {
+			t.Errorf("what the %s provider created is not ours after restarts", name)
+		}
+	}
+}
+
+func TestEarlierTimesWithoutAProviderAreBounded(t *testing.T) {
+	t.Parallel()
+	stored := &coordinationv1.Lease{}
+	last := time.Unix(1_000_000, 0)
+	for n := range 2 * maxGaps {
+		gaps, err := addGap(stored, last, last.Add(time.Hour))
+		if err != nil || len(gaps) != min(n+1, maxGaps) || !gaps[len(gaps)-1].has(last.Add(30*time.Minute)) {
+			t.Fatalf("%d gaps after %d restarts, %v", len(gaps), n+1, err)
+		}
+		last = last.Add(2 * time.Hour)
+	}
+	stored.Annotations[gapsAnnotation] = "{"
+	if _, err := addGap(stored, last, last.Add(time.Hour)); err == nil {
+		t.Error("an annotation that cannot be read was replaced")
 	}
 }
 

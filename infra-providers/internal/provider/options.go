@@ -20,6 +20,8 @@ type Options struct {
 	manager.Options
 	// InventoryInterval is how often all instances of an account are listed; 0 is never.
 	InventoryInterval time.Duration
+	// ConsoleAfter is how long an instance has run without a Node when its console is read; 0 is never.
+	ConsoleAfter time.Duration
 	// OwnCredentials are the namespaces that may use the provider's own credentials, beside those with the label.
 	OwnCredentials []string
 
@@ -46,6 +48,7 @@ func Parse(program string, args []string, own func(*pflag.FlagSet)) (*Options, e
 func (o *Options) validate() error {
 	return cmp.Or(
 		flagcheck.OffOrAtLeast("--inventory-interval", o.InventoryInterval, time.Second),
+		flagcheck.OffOrAtLeast("--console-after", o.ConsoleAfter, time.Second),
 		flagcheck.OffOrAtLeast("--machine-safety-orphan-vms-period", o.Orphans.Period, time.Second),
 		flagcheck.AtLeast("--machine-safety-orphan-vms-grace", o.Orphans.Grace, time.Second),
 		flagcheck.AtLeast("--machine-safety-orphan-vms-max", o.Orphans.Cap, 0),
@@ -54,6 +57,7 @@ func (o *Options) validate() error {
 
 func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.InventoryInterval, "inventory-interval", time.Minute, "how often all instances of an account are listed; 0 reads each instance by itself")
+	flags.DurationVar(&o.ConsoleAfter, "console-after", 5*time.Minute, "how long an instance has run without a Node when its console is read for the reason; 0 is never")
 	flags.StringSliceVar(&o.OwnCredentials, "own-credentials-namespaces", nil,
 		"namespaces whose machines may use the provider's own credentials, beside those with the label "+infrav1.OwnCredentialsLabel+"="+infrav1.OwnCredentialsAllowed+`; "*" is all; the one of --namespace always may`)
 	flags.DurationVar(&o.Orphans.Period, "machine-safety-orphan-vms-period", 30*time.Minute, "how often orphans are searched for: instances that no machine owns; 0 is never")

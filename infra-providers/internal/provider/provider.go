@@ -22,6 +22,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/console"
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/machinetemplate"
 	"drover.io/infra-providers/internal/orphan"
@@ -91,6 +92,22 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 	}
 	if err := restarts.Register(mgr); err != nil {
 		return err
+	}
+	if options.ConsoleAfter > 0 {
+		consoles := &console.Reconciler[M, C]{
+			Cloud:       cloud,
+			Client:      mgr.GetClient(),
+			Live:        mgr.GetAPIReader(),
+			Accounts:    accounts,
+			Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
+			Now:         time.Now,
+			WatchFilter: predicates.WatchFilter(options.WatchFilter),
+			Workers:     options.WorkerCount,
+			After:       options.ConsoleAfter,
+		}
+		if err := consoles.Register(mgr); err != nil {
+			return err
+		}
 	}
 	orphans := &orphan.Collector[M, C]{
 		Cloud:    cloud,

@@ -5,6 +5,8 @@ package statedir
 
 import (
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -46,4 +48,37 @@ func AppendBounded(path string, content []byte, limit int64) error {
 	}
 	_, err = file.Write(content)
 	return errors.Join(err, file.Close())
+}
+
+// ReadEnd returns the last bytes of a file that is appended to by AppendBounded, its older part included; nothing where
+// there is none.
+func ReadEnd(path string, limit int64) ([]byte, error) {
+	var end []byte
+	for _, part := range []string{path, path + olderPart} {
+		content, err := readEnd(part, limit-int64(len(end)))
+		if err != nil {
+			return nil, err
+		}
+		end = append(content, end...)
+	}
+	return end, nil
+}
+
+func readEnd(path string, limit int64) (_ []byte, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Seek(max(0, info.Size()-limit), io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(file, limit))
 }

@@ -187,6 +187,33 @@ func TestOpenFailsWhileTheDirectoryIsLocked(t *testing.T) {
 	}
 }
 
+// TestReadEnd: the end of a file may be in its older part.
+func TestReadEnd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	read := func(limit int64) string {
+		t.Helper()
+		content, err := statedir.ReadEnd(path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	if got := read(10); got != "" {
+		t.Errorf("where there is no file: %q", got)
+	}
+	for _, part := range []string{"first\n", "second\n", "third\n"} {
+		if err := statedir.AppendBounded(path, []byte(part), 13); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int64]string{3: "rd\n", 6: "third\n", 8: "d\nthird\n", 100: "first\nsecond\nthird\n"} {
+		if got := read(limit); got != want {
+			t.Errorf("the last %d bytes are %q, want %q", limit, got, want)
+		}
+	}
+}
+
 func TestAppendBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "console.log")

@@ -64,8 +64,8 @@ type Services struct {
 }
 
 // Open reads credentials and makes no call. A nil transport means the default. Long answers of services that a Secret
-// names take places; nil means places of its own. It fails with UnauthorizedError.
-func Open(account driver.Account, secret driver.Credentials, transport http.RoundTripper, long *httplimit.Places) (*Session, error) {
+// names take seats; nil means seats of its own. It fails with UnauthorizedError.
+func Open(account driver.Account, secret driver.Credentials, transport http.RoundTripper, long *httplimit.Seats) (*Session, error) {
 	found, err := read(account, secret)
 	if err != nil {
 		where := "the environment"
@@ -86,7 +86,7 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 	limited := httplimit.Wrap(transport, httplimit.MaxCloudAnswer)
 	if account.SecretName != "" {
 		if long == nil {
-			long = httplimit.NewCloudPlaces()
+			long = httplimit.NewCloudSeats()
 		}
 		limited = long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))
 	}

@@ -34,7 +34,7 @@ func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []
 	cloud.Serve(server.URL)
 	session, err := access.Open(driver.Account{SecretName: "s"}, driver.Credentials{
 		"OS_AUTH_URL": []byte(server.URL + "/identity/v3"), "OS_USERNAME": []byte(openstackfake.User), "OS_PASSWORD": []byte(openstackfake.Password),
-	}, nil, httplimit.NewCloudPlaces())
+	}, nil, httplimit.NewCloudSeats())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,7 @@ type Cloud struct {
 	// groupMembers is the maximum number of servers in a group.
 	groupMembers int
 	reboots      int
+	output       string
 }
 
 // New returns a cloud with flavors, images and networks, to be served at an address.
@@ -130,6 +131,13 @@ func (c *Cloud) Change(kind string, change func(object)) {
 	}
 }
 
+// Write replaces the output on the consoles of all servers.
+func (c *Cloud) Write(output string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.output = output
+}
+
 // Reboots returns the number of reboots of servers.
 func (c *Cloud) Reboots() int {
 	c.mu.Lock()
@@ -199,6 +207,8 @@ func notFound(what string) *refusal {
 type call struct {
 	*http.Request
 	body object
+	// status is that of a success.
+	status *int
 }
 
 // handle registers a call that needs a token and answers with a status and a body.
@@ -210,7 +220,8 @@ func (c *Cloud) handle(pattern string, status int, do func(call) (object, *refus
 			write(w, http.StatusUnauthorized, object{"error": object{"code": 401, "message": "The request you have created requires authentication."}})
 			return
 		}
-		in := call{Request: r, body: object{}}
+		success := status
+		in := call{Request: r, body: object{}, status: &success}
 		if r.Method == http.MethodPost || r.Method == http.MethodPut {
 			if err := json.NewDecoder(r.Body).Decode(&in.body); err != nil {
 				write(w, http.StatusBadRequest, badRequest("Malformed request body").body)
@@ -222,7 +233,7 @@ func (c *Cloud) handle(pattern string, status int, do func(call) (object, *refus
 			write(w, no.status, no.body)
 			return
 		}
-		write(w, status, out)
+		write(w, success, out)
 	})
 }
 

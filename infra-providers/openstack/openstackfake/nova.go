@@ -65,7 +65,7 @@ func (c *Cloud) nova() {
 		return nil, nil
 	})
 	handle("POST /servers/{id}/metadata", http.StatusOK, c.updateMetadata)
-	handle("POST /servers/{id}/action", http.StatusAccepted, c.reboot)
+	handle("POST /servers/{id}/action", http.StatusAccepted, c.act)
 	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
 		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1, "maxServerGroupMembers": c.groupMembers}}}, nil
 	})
@@ -147,7 +147,33 @@ func (c *Cloud) createServer(r call) (object, *refusal) {
 	return object{"server": object{"id": created["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
 }
 
-// reboot is the only action. A hard reboot takes one read, may be repeated meanwhile, and starts a server that is off.
+// act is an action on a server: a hard reboot, or a look at its console.
+func (c *Cloud) act(r call) (object, *refusal) {
+	if requested, ok := r.body["os-getConsoleOutput"].(object); ok {
+		return c.console(r, requested)
+	}
+	return c.reboot(r)
+}
+
+// console is the end of the output of a server that has a host.
+func (c *Cloud) console(r call, requested object) (object, *refusal) {
+	known := c.things["servers"][r.PathValue("id")]
+	if known == nil {
+		return nil, notFound("Instance " + r.PathValue("id"))
+	}
+	length, ok := requested["length"].(float64)
+	if !ok || length < 1 || len(requested) != 1 {
+		return nil, badRequest("Invalid input for field/attribute length. Value: %v.", requested["length"])
+	}
+	if known["status"] == "BUILD" {
+		return nil, fault(http.StatusConflict, "conflictingRequest", fmt.Sprintf("Instance %v is not ready", known["id"]))
+	}
+	*r.status = http.StatusOK
+	lines := strings.SplitAfter(c.output, "\n")
+	return object{"output": strings.Join(lines[max(0, len(lines)-int(length)-1):], "")}, nil
+}
+
+// reboot is an action. A hard reboot takes one read, may be repeated meanwhile, and starts a server that is off.
 func (c *Cloud) reboot(r call) (object, *refusal) {
 	known := c.things["servers"][r.PathValue("id")]
 	if known == nil {

@@ -136,6 +136,9 @@ func (h *Hypervisor) Get(id string) (Instance, bool) {
 	return known.instance(), true
 }
 
+// ConsoleFile is the path of the output of an instance's host, which is bounded: the older part has the suffix ".1".
+func (h *Hypervisor) ConsoleFile(id string) string { return h.dir.Path(id, consoleFile) }
+
 // Delete deletes the instance with an ID, and returns once its host has ended, so that a deleted instance registers no
 // Node. It succeeds when there is none.
 func (h *Hypervisor) Delete(id string) error {

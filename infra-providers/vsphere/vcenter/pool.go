@@ -33,7 +33,7 @@ type Pool struct {
 
 	mu       sync.Mutex
 	sessions map[Account]*Session
-	long     *httplimit.Places
+	long     *httplimit.Seats
 	// folders are where virtual machines were seen, by any session.
 	folders expiring.Map[location, types.ManagedObjectReference]
 }
@@ -52,7 +52,7 @@ func (p *Pool) Open(account Account) *Session {
 		return known
 	}
 	if p.long == nil {
-		p.long = httplimit.NewCloudPlaces()
+		p.long = httplimit.NewCloudSeats()
 	}
 	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now, folders: &p.folders}
 	opened.readable.TTL = visibleFor

@@ -71,8 +71,8 @@ type Account struct {
 type Session struct {
 	account   Account
 	transport func(http.RoundTripper) http.RoundTripper
-	// long is what long answers take places of.
-	long *httplimit.Places
+	// long is what long answers take seats of.
+	long *httplimit.Seats
 	// turn is held while logging in.
 	turn chan struct{}
 

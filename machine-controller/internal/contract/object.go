@@ -26,7 +26,9 @@ func HasOwner(object metav1.Object, uid types.UID) bool {
 
 // Ready returns the Ready condition the provider reports, or nil when it reports none.
 // The contract allows a provider to omit reason, message and time, so only type and status are certain.
-func (o *Object) Ready() *metav1.Condition {
+func (o *Object) Ready() *metav1.Condition { return o.condition("Ready") }
+
+func (o *Object) condition(kind string) *metav1.Condition {
 	// Providers on their way to the newer contract keep its conditions beside the older ones.
 	conditions, found, _ := unstructured.NestedSlice(o.Unstructured.Object, "status", "v1beta2", "conditions")
 	if !found {
@@ -34,11 +36,11 @@ func (o *Object) Ready() *metav1.Condition {
 	}
 	for _, each := range conditions {
 		fields, ok := each.(map[string]any)
-		if !ok || text(fields, "type") != "Ready" {
+		if !ok || text(fields, "type") != kind {
 			continue
 		}
 		condition := &metav1.Condition{
-			Type:    "Ready",
+			Type:    kind,
 			Status:  metav1.ConditionStatus(text(fields, "status")),
 			Reason:  text(fields, "reason"),
 			Message: text(fields, "message"),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -21,6 +22,16 @@ func (m *InfraMachine) ProviderID() string { return m.text("spec", "providerID")
 // Provisioned reports whether the virtual machine exists and was handed its bootstrap data.
 func (m *InfraMachine) Provisioned() bool {
 	return m.flag([]string{"status", "initialization", "provisioned"}, []string{"status", "ready"})
+}
+
+// HostProblem is why the host of the instance has not joined, where the provider knows: the message of its condition
+// HostJoined. It is empty otherwise.
+func (m *InfraMachine) HostProblem() string {
+	joined := m.condition("HostJoined")
+	if joined == nil || joined.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return joined.Message
 }
 
 // FailureDomain is where the provider placed the machine, and whether it reports that at all.

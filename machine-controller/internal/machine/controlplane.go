@@ -5,6 +5,7 @@ package machine
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -13,6 +14,10 @@ import (
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
+
+// apiServerGone are the reasons that remain once an API server was deleted: it does not answer, and the Secret that belonged
+// to it is gone. One that refuses the kubeconfig, or whose Nodes are too many, exists.
+var apiServerGone = []workload.Reason{workload.ReasonUnreachable, workload.ReasonKubeconfigMissing}
 
 // controlPlaneDeleting reports whether the control plane that the Cluster refers to is deleted, and
 // every Node with it: with its Cluster, or alone. An externally managed control plane, which has no
@@ -30,7 +35,7 @@ func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, 
 	controlPlane, err := r.Contract.ControlPlane(ctx, s.machine.Namespace, ref)
 	switch {
 	case apierrors.IsNotFound(err):
-		return !s.connection.Connected && s.connection.Reason != workload.ReasonConnecting, nil
+		return !s.connection.Connected && slices.Contains(apiServerGone, s.connection.Reason), nil
 	case contract.IsMisconfigured(err):
 		return false, nil
 	case err != nil:

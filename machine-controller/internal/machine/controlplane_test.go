@@ -32,6 +32,9 @@ func TestControlPlaneDeleting(t *testing.T) {
 	}
 	disconnected := func(s *state) { s.connection = workload.State{Reason: workload.ReasonUnreachable} }
 	connected := func(s *state) { s.connection = workload.State{Connected: true} }
+	because := func(reason workload.Reason) func(*state) {
+		return func(s *state) { s.connection = workload.State{Reason: reason} }
+	}
 	connecting := func(s *state) { s.connection = workload.State{Reason: workload.ReasonConnecting} }
 	clusterDeleted := func(s *state) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }
 	for name, test := range map[string]struct {
@@ -46,6 +49,11 @@ func TestControlPlaneDeleting(t *testing.T) {
 		"is deleted when it does not exist and no API server answers":   {[]func(*state){plane("ThingConfig", "absent"), disconnected}, true},
 		"is not deleted while an API server answers":                    {[]func(*state){plane("ThingConfig", "absent"), connected}, false},
 		"is not deleted before the first attempt to connect has ended":  {[]func(*state){plane("ThingConfig", "absent"), connecting}, false},
+		"is deleted when it does not exist and its kubeconfig neither":  {[]func(*state){plane("ThingConfig", "absent"), because(workload.ReasonKubeconfigMissing)}, true},
+		"is not deleted while an API server refuses the credentials":    {[]func(*state){plane("ThingConfig", "absent"), because(workload.ReasonUnauthorized)}, false},
+		"is not deleted while an API server refuses to list Nodes":      {[]func(*state){plane("ThingConfig", "absent"), because(workload.ReasonForbidden)}, false},
+		"is not deleted while its Nodes are too large":                  {[]func(*state){plane("ThingConfig", "absent"), because(workload.ReasonNodesTooLarge)}, false},
+		"is not deleted when a watch of Nodes has just ended":           {[]func(*state){plane("ThingConfig", "absent"), because("")}, false},
 		"is not deleted when it cannot be read":                         {[]func(*state){plane("Unheard", "m"), disconnected}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func nodeAbsent(s *state) metav1.Condition {
 		return metav1.Condition{
 			Status:  metav1.ConditionUnknown,
 			Reason:  clusterv1.MachineNodeInspectionFailedReason,
-			Message: fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID),
+			Message: fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID) + hostProblem(s),
 		}
 	}
 	return metav1.Condition{
@@ -96,6 +96,14 @@ func nodeAbsent(s *state) metav1.Condition {
 		Reason:  clusterv1.MachineNodeInspectionFailedReason,
 		Message: fmt.Sprintf("Waiting for %s to report spec.providerID", m.Spec.InfrastructureRef.Kind),
 	}
+}
+
+// hostProblem is what the infrastructure provider knows of a host without a Node.
+func hostProblem(s *state) string {
+	if s.infra.object == nil || s.infra.object.HostProblem() == "" {
+		return ""
+	}
+	return fmt.Sprintf(". %s: %s", s.infra.object.GetKind(), s.infra.object.HostProblem())
 }
 
 func setNodeReadyAndHealthy(m *clusterv1.Machine, condition metav1.Condition) {

@@ -6,16 +6,17 @@ package machine
 import (
 	"strings"
 	"testing"
-
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -163,6 +164,28 @@ func TestNodeAbsent(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestHostThatDoesNotJoinExplainsItself: what the provider knows about the host is where the user looks first.
+func TestHostThatDoesNotJoinExplainsItself(t *testing.T) {
+	t.Parallel()
+	const problem = "the bootstrap failed in the step Downloads"
+	for status, want := range map[string]bool{"False": true, "Unknown": true, "True": false} {
+		infra := &contract.InfraMachine{}
+		infra.Unstructured = &unstructured.Unstructured{Object: map[string]any{
+			"kind": "AWSMachine",
+			"status": map[string]any{"conditions": []any{
+				map[string]any{"type": "Ready", "status": "True"},
+				map[string]any{"type": "HostJoined", "status": status, "reason": "BootstrapFailed", "message": problem},
+			}},
+		}}
+		s := &state{machine: &clusterv1.Machine{}, infra: observed[contract.InfraMachine]{object: infra}}
+		s.machine.Spec.ProviderID, s.node.err = "aws:///a/i-1", notFound
+		s.machine.Status.Initialization.InfrastructureProvisioned = new(true)
+		if got := nodeAbsent(s).Message; strings.HasSuffix(got, "to exist. AWSMachine: "+problem) != want {
+			t.Errorf("with HostJoined %s the message is %q", status, got)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@
 package nodematch
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -17,7 +19,8 @@ type Nodes interface {
 }
 
 // ByProviderID returns the Nodes with the Machine's providerID. It leaves out, and returns as foreign, one that has the name
-// of another Machine of the Cluster which has no Node itself: most likely it is the host of that one. The Node to which the
+// of another Machine of the Cluster which has no Node itself: most likely it is the host of that one. A Node with the name of
+// a third Machine is none of the other's, so that two hosts cannot vouch for each other. The Node to which the
 // Machine refers already is not left out. named returns the Machine of a name in the Machine's namespace; nil if there is
 // none.
 func ByProviderID(nodes Nodes, m *clusterv1.Machine, named func(name string) (*clusterv1.Machine, error)) (own []*corev1.Node, foreign *corev1.Node, err error) {
@@ -43,5 +46,17 @@ func isForeign(nodes Nodes, node *corev1.Node, m *clusterv1.Machine, named func(
 	if err != nil || other == nil || other.Spec.ClusterName != m.Spec.ClusterName {
 		return false, err
 	}
-	return other.Spec.ProviderID == "" || len(nodes.NodesByProviderID(other.Spec.ProviderID)) == 0, nil
+	if other.Spec.ProviderID == "" {
+		return true, nil
+	}
+	for _, candidate := range nodes.NodesByProviderID(other.Spec.ProviderID) {
+		if slices.Contains([]string{other.Name, other.Status.NodeRef.Name, m.Name}, candidate.Name) {
+			return false, nil
+		}
+		third, err := named(candidate.Name)
+		if err != nil || third == nil || third.Spec.ClusterName != m.Spec.ClusterName {
+			return false, err
+		}
+	}
+	return true, nil
 }

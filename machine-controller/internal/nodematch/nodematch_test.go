@@ -46,9 +46,16 @@ func TestByProviderID(t *testing.T) {
 		"leaves out that of a Machine without another Node":   {nodes: fakeNodes{"sim://m": {"b"}}, others: []*clusterv1.Machine{machine("b", "c", "sim://b")}, foreign: "b"},
 		"leaves it out beside its own":                        {nodes: fakeNodes{"sim://m": {"b", "m"}}, others: []*clusterv1.Machine{machine("b", "c", "sim://b")}, own: []string{"m"}, foreign: "b"},
 		"finds one whose namesake has a Node of another name": {nodes: fakeNodes{"sim://m": {"b"}, "sim://b": {"m"}}, others: []*clusterv1.Machine{machine("b", "c", "sim://b")}, own: []string{"b"}},
-		"finds one whose namesake is of another Cluster":      {nodes: fakeNodes{"sim://m": {"b"}}, others: []*clusterv1.Machine{machine("b", "d", "")}, own: []string{"b"}},
-		"keeps the one that it refers to already":             {nodes: fakeNodes{"sim://m": {"b"}}, nodeRef: "b", others: []*clusterv1.Machine{machine("b", "c", "")}, own: []string{"b"}},
-		"finds nothing where there is nothing":                {},
+		"leaves out that of a Machine whose providerID only the host of a third one reports": {
+			nodes:  fakeNodes{"sim://m": {"b"}, "sim://b": {"d"}},
+			others: []*clusterv1.Machine{machine("b", "c", "sim://b"), machine("d", "c", "sim://d")}, foreign: "b",
+		},
+		"finds one whose namesake has a Node with a name that no Machine has": {
+			nodes: fakeNodes{"sim://m": {"b"}, "sim://b": {"ip-10-0-0-1"}}, others: []*clusterv1.Machine{machine("b", "c", "sim://b")}, own: []string{"b"},
+		},
+		"finds one whose namesake is of another Cluster": {nodes: fakeNodes{"sim://m": {"b"}}, others: []*clusterv1.Machine{machine("b", "d", "")}, own: []string{"b"}},
+		"keeps the one that it refers to already":        {nodes: fakeNodes{"sim://m": {"b"}}, nodeRef: "b", others: []*clusterv1.Machine{machine("b", "c", "")}, own: []string{"b"}},
+		"finds nothing where there is nothing":           {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,13 +45,13 @@ type dialer struct {
 	options *Options
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
-	// syncs are the places of clusters that list their Nodes, lateSyncs of those that have
+	// syncs are the seats of clusters that list their Nodes, lateSyncs of those that have
 	// failed to do so in time before: they wait only for each other.
-	syncs, lateSyncs *syncPlaces
+	syncs, lateSyncs *syncSeats
 	// late are the clusters that were late, also where the Cluster was deleted and made again since.
 	late expiring.Map[lateCluster, struct{}]
-	// slowRequests are the places of requests to API servers that are slow.
-	slowRequests *fairshare.Places[string]
+	// slowRequests are the seats of requests to API servers that are slow.
+	slowRequests *fairshare.Seats[string]
 	// nodePace bounds what the Node watches of each namespace send.
 	nodePace *nodePace
 	// transports opens the way to each API server.
@@ -65,8 +65,8 @@ func newDialer(options *Options) *dialer {
 		options:      options,
 		scheme:       newScheme(),
 		mapper:       newMapper(),
-		syncs:        newSyncPlaces(options.ConcurrentSyncs),
-		lateSyncs:    newSyncPlaces(options.ConcurrentSyncs),
+		syncs:        newSyncSeats(options.ConcurrentSyncs),
+		lateSyncs:    newSyncSeats(options.ConcurrentSyncs),
 		late:         expiring.Map[lateCluster, struct{}]{Clock: options.Clock, TTL: latenessPeriod},
 		slowRequests: fairshare.New[string](slowRequests),
 		nodePace:     newNodePace(),
@@ -165,7 +165,7 @@ func (d *dialer) open(config *rest.Config, c dialRequest) (*Connection, *failure
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	bounded := workload.HTTPClient(newShare(transport.WithPlaces(), d.options.Clock, namespace, d.slowRequests), d.options.RequestTimeout)
+	bounded := workload.HTTPClient(newShare(transport.WithSeats(), d.options.Clock, namespace, d.slowRequests), d.options.RequestTimeout)
 	limited := transport.Config()
 	limited.RateLimiter = limiter{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(d.options.QPS, d.options.Burst),
@@ -226,11 +226,11 @@ func (d *dialer) probe(ctx context.Context, c *Connection) *failure {
 // that do not even answer a probe never get here, and those that were late
 // before are no hindrance to others.
 func (d *dialer) sync(ctx context.Context, c *Connection, cluster client.ObjectKey, late bool) *failure {
-	places, timeout, key := d.syncs, d.options.FirstSyncTimeout, lateCluster{cluster, c.host}
+	seats, timeout, key := d.syncs, d.options.FirstSyncTimeout, lateCluster{cluster, c.host}
 	if late || d.late.Has(key) {
-		places, timeout = d.lateSyncs, d.options.SyncTimeout
+		seats, timeout = d.lateSyncs, d.options.SyncTimeout
 	}
-	give, err := places.take(ctx, cluster.Namespace)
+	give, err := seats.take(ctx, cluster.Namespace)
 	if err != nil {
 		return classify(c.host, err)
 	}

@@ -62,7 +62,7 @@ func TestProbeAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// TestLongAnswersOfATenantAreBounded has as many API servers of one namespace as there are places, and more, send an
+// TestLongAnswersOfATenantAreBounded has as many API servers of one namespace as there are seats, and more, send an
 // answer that is long and does not end.
 func TestLongAnswersOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,7 @@ func TestLongAnswersOfATenantAreBounded(t *testing.T) {
 			ended <- each.Client().Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "claim"}, &coordinationv1.Lease{})
 		}()
 	}
-	for range len(connections) - workload.LongAnswers/2 { // one namespace has half of the places
+	for range len(connections) - workload.LongAnswers/2 { // one namespace has half of the seats
 		if err := <-ended; !requesterror.IsUnanswered(err) {
 			t.Errorf("got %v, want one for which IsUnanswered is true", err)
 		}

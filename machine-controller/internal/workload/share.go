@@ -36,14 +36,14 @@ var (
 
 // share bounds how many workers one workload cluster can hold. A request to an API server
 // that answers goes through; one to an API server that is slow, or has not answered for a
-// while, gets one of a few places that all such servers have together, one each, or fails at
+// while, gets one of a few seats that all such servers have together, one each, or fails at
 // once. The error is one for which IsUnanswered is true, so callers come back later.
 type share struct {
 	next      http.RoundTripper
 	clock     clock.PassiveClock
 	namespace string
-	// places are shared by all connections.
-	places *fairshare.Places[string]
+	// seats are shared by all connections.
+	seats *fairshare.Seats[string]
 
 	mu       sync.Mutex
 	underWay map[*request]struct{}
@@ -54,11 +54,11 @@ type share struct {
 // request is one under way, until its answer has been read.
 type request struct {
 	began  time.Time
-	placed bool
+	seated bool
 }
 
-func newShare(next http.RoundTripper, clk clock.PassiveClock, namespace string, places *fairshare.Places[string]) *share {
-	return &share{next: next, clock: clk, namespace: namespace, places: places, underWay: map[*request]struct{}{}}
+func newShare(next http.RoundTripper, clk clock.PassiveClock, namespace string, seats *fairshare.Seats[string]) *share {
+	return &share{next: next, clock: clk, namespace: namespace, seats: seats, underWay: map[*request]struct{}{}}
 }
 
 // RoundTrip sends the request if it may be sent now.
@@ -83,14 +83,14 @@ func (s *share) begin() (*request, error) {
 	one := &request{began: now}
 	if s.slow(now) {
 		for other := range s.underWay {
-			if other.placed {
+			if other.seated {
 				return nil, errSlow
 			}
 		}
-		if !s.places.Take(s.namespace) {
+		if !s.seats.Acquire(s.namespace) {
 			return nil, errSlow
 		}
-		one.placed = true
+		one.seated = true
 	}
 	s.underWay[one] = struct{}{}
 	return one, nil
@@ -114,8 +114,8 @@ func (s *share) end(one *request) {
 	defer s.mu.Unlock()
 	delete(s.underWay, one)
 	s.wasSlow = s.clock.Since(one.began) >= slow
-	if one.placed {
-		s.places.Give(s.namespace)
+	if one.seated {
+		s.seats.Release(s.namespace)
 	}
 }
 

@@ -36,9 +36,9 @@ func (l *line) RoundTrip(*http.Request) (*http.Response, error) {
 	return <-l.dialResults, nil
 }
 
-func newLine(clock *clocktesting.FakePassiveClock, namespace string, places *fairshare.Places[string]) *line {
+func newLine(clock *clocktesting.FakePassiveClock, namespace string, seats *fairshare.Seats[string]) *line {
 	l := &line{clock: clock, dialResults: make(chan *http.Response), sent: make(chan struct{}, 100)}
-	l.share = newShare(l, clock, namespace, places)
+	l.share = newShare(l, clock, namespace, seats)
 	return l
 }
 
@@ -78,8 +78,8 @@ func (l *line) refuses(t *testing.T) bool {
 func TestShare(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(epoch)
-	places := fairshare.New[string](2)
-	a, b, c, well := newLine(clock, "a", places), newLine(clock, "b", places), newLine(clock, "c", places), newLine(clock, "c", places)
+	seats := fairshare.New[string](2)
+	a, b, c, well := newLine(clock, "a", seats), newLine(clock, "b", seats), newLine(clock, "c", seats), newLine(clock, "c", seats)
 	step := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
 
 	// Until they count as slow, all have as many requests as they send.
@@ -89,7 +89,7 @@ func TestShare(t *testing.T) {
 	waiting := a.get(t) // one is sent to find out
 	got = append(got, a.refuses(t))
 	other := b.get(t)
-	got = append(got, c.refuses(t)) // the places of all are taken
+	got = append(got, c.refuses(t)) // the seats of all are taken
 	if diff := cmp.Diff([]bool{true, true}, got); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -108,11 +108,11 @@ func TestShare(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if !places.Take("x") || !places.Take("y") {
-		t.Error("not all places are given back")
+	if !seats.Acquire("x") || !seats.Acquire("y") {
+		t.Error("not all seats are given back")
 	}
-	places.Give("x")
-	places.Give("y")
+	seats.Release("x")
+	seats.Release("y")
 	// A slow answer counts until a quick one.
 	late := a.get(t)
 	step(slow)

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestFirstListsOfANamespaceLeavePlacesToOthers has API servers of one namespace that never answer a list of Nodes, more
-// than there are places, and one of another namespace.
-func TestFirstListsOfANamespaceLeavePlacesToOthers(t *testing.T) {
+// TestFirstListsOfANamespaceLeaveSeatsToOthers has API servers of one namespace that never answer a list of Nodes, more
+// than there are seats, and one of another namespace.
+func TestFirstListsOfANamespaceLeaveSeatsToOthers(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"first lists": false, "lists of clusters that were late before": true} {
 		t.Run(name, func(t *testing.T) {

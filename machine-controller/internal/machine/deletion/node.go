@@ -62,6 +62,14 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 		d.startTimes.Delete(s.Machine.UID)
 		return done, nil
 	}
+	waiting := Progress{
+		Reason:       clusterv1.MachineDeletingDeletingNodeReason,
+		Message:      fmt.Sprintf("Waiting to delete Node %s: %v", name, err),
+		RequeueAfter: nodeDeletionRetry,
+	}
+	if s.Connecting { // after a restart, no attempt could be made yet
+		return waiting, nil
+	}
 	timeout := s.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds
 	if timeout == nil {
 		timeout = new(int32(defaultNodeDeletionSeconds))
@@ -73,11 +81,7 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 		d.startTimes.Delete(s.Machine.UID)
 		return done, nil
 	}
-	return Progress{
-		Reason:       clusterv1.MachineDeletingDeletingNodeReason,
-		Message:      fmt.Sprintf("Waiting to delete Node %s: %v", name, err),
-		RequeueAfter: nodeDeletionRetry,
-	}, nil
+	return waiting, nil
 }
 
 // mayHaveJoined reports whether a Node may exist that no reconcile has observed: the host of a Machine that was

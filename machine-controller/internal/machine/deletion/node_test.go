@@ -72,6 +72,28 @@ func TestNodeStepGivesUpAfterItsTimeout(t *testing.T) {
 	}
 }
 
+// TestNodeStepKeepsItsTimeoutUntilAnAttemptToConnectHasEnded: after a restart that can take longer than the timeout.
+func TestNodeStepKeepsItsTimeoutUntilAnAttemptToConnectHasEnded(t *testing.T) {
+	t.Parallel()
+	clk := testingclock.NewFakePassiveClock(epoch)
+	step := &nodeStep{workloads: workload.New(workload.Options{}), events: &recorder{events.NewFakeRecorder(10)}, clock: clk}
+	s := deleting(func(s *State) { s.Connecting = true })
+	run := func(want bool) {
+		t.Helper()
+		progress, err := step.run(t.Context(), s)
+		if err != nil || progress.Done != want || !want && progress.RequeueAfter != nodeDeletionRetry {
+			t.Fatalf("progress %+v, error %v", progress, err)
+		}
+	}
+	run(false)
+	clk.SetTime(epoch.Add(time.Minute))
+	run(false)
+	s.Connecting = false
+	run(false)
+	clk.SetTime(epoch.Add(time.Minute + defaultNodeDeletionSeconds*time.Second))
+	run(true)
+}
+
 func TestNodeStepIsDone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*State){

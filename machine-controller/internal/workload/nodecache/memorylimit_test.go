@@ -57,7 +57,7 @@ func TestNodesCountAgainstMemoryLimit(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, b.Replace([]any{node("f", "sim://x", "1")}, "2"))
-	expect("a list takes the place of another", 3, 2)
+	expect("a list takes the seat of another", 3, 2)
 	if err := b.Replace([]any{node("f", "sim://x", "1"), node("g", "sim://x", "1"), node("h", "sim://x", "1")}, "3"); !errors.Is(err, ErrFull) {
 		t.Errorf("a list of too many: %v", err)
 	}

@@ -23,7 +23,7 @@ const (
 
 var operations = []string{
 	"CreateTags", "DescribeImages", "DescribeInstances", "DescribeInstanceTypes", "DescribeSecurityGroups", "DescribeSubnets", "DescribeTags",
-	"RebootInstances", "RunInstances", "TerminateInstances",
+	"GetConsoleOutput", "RebootInstances", "RunInstances", "TerminateInstances",
 }
 
 type description struct {

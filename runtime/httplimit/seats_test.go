@@ -14,18 +14,18 @@ import (
 	"drover.io/runtime/httplimit"
 )
 
-// TestLongAnswersTakePlaces reads answers of eight bytes, where six are short, at the same time.
-func TestLongAnswersTakePlaces(t *testing.T) {
+// TestLongAnswersTakeSeats reads answers of eight bytes, where six are short, at the same time.
+func TestLongAnswersTakeSeats(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", len(r.URL.Query().Get("size"))))
 	}))
 	t.Cleanup(server.Close)
-	places := httplimit.NewPlaces(4, 6)
+	seats := httplimit.NewSeats(4, 6)
 	open := map[string][]io.Closer{}
 	get := func(holder, query string) error {
 		t.Helper()
-		c := &http.Client{Transport: places.Wrap(http.DefaultTransport, holder)}
+		c := &http.Client{Transport: seats.Wrap(http.DefaultTransport, holder)}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+query, nil)
 		if err != nil {
 			t.Fatal(err)

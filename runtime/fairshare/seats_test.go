@@ -14,7 +14,7 @@ import (
 // TestPlaceThatIsGivenBackIsFreeForAll: a holder who has given all back has no claim on them.
 func TestPlaceThatIsGivenBackIsFreeForAll(t *testing.T) {
 	t.Parallel()
-	places := fairshare.New[string](4)
+	seats := fairshare.New[string](4)
 	for step, test := range []struct {
 		holder string
 		give   bool
@@ -34,39 +34,39 @@ func TestPlaceThatIsGivenBackIsFreeForAll(t *testing.T) {
 		{"d", false, false},
 	} {
 		if test.give {
-			places.Give(test.holder)
+			seats.Release(test.holder)
 			continue
 		}
-		if got := places.Take(test.holder); got != test.want {
-			t.Errorf("step %d: %s gets a place: %t, want %t", step, test.holder, got, test.want)
+		if got := seats.Acquire(test.holder); got != test.want {
+			t.Errorf("step %d: %s gets a seat: %t, want %t", step, test.holder, got, test.want)
 		}
 	}
 }
 
-func TestPlacesAreNeverMoreThanThereAre(t *testing.T) {
+func TestSeatsAreNeverMoreThanThereAre(t *testing.T) {
 	t.Parallel()
 	const all = 10
-	places := fairshare.New[int](all)
+	seats := fairshare.New[int](all)
 	var taken atomic.Int32
 	var group sync.WaitGroup
 	for holder := range 8 {
 		group.Go(func() {
 			for range 1000 {
-				if !places.Take(holder) {
+				if !seats.Acquire(holder) {
 					continue
 				}
 				if now := taken.Add(1); now > all {
-					t.Errorf("%d places are taken", now)
+					t.Errorf("%d seats are taken", now)
 				}
 				taken.Add(-1)
-				places.Give(holder)
+				seats.Release(holder)
 			}
 		})
 	}
 	group.Wait()
 	for holder := range all {
-		if !places.Take(holder) {
-			t.Fatalf("only %d places are given back", holder)
+		if !seats.Acquire(holder) {
+			t.Fatalf("only %d seats are given back", holder)
 		}
 	}
 }

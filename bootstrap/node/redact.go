@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	// minSecretWord is how long a word of a file is that counts as secret; shorter ones would hide ordinary words.
+	minSecretWord = 6
+
+	// maxSecretWords is the most bytes that SecretWords returns.
+	maxSecretWords = 64 << 10
+
+	// EveryWord stands for all words.
+	EveryWord = "*"
+)
+
+// SecretWords are what must not be shown of the output of a host: the bootstrap token, the credentials of registries, the
+// activation key, and the words of files whose content is that of a Secret. It is EveryWord alone where they are too many.
+func SecretWords(in Input) []string {
+	words := map[string]bool{}
+	add := func(word string) { words[word] = word != "" }
+	add(in.Token)
+	add(strings.TrimSpace(string(in.Secrets[in.Spec.RHEL.Subscription.ActivationKeyFrom])))
+	auths, _ := registryCredentials(in) // Describe reports an error
+	for _, c := range auths {
+		add(c.Password)
+		add(c.Auth)
+	}
+	for _, f := range in.Spec.Files {
+		content := in.Secrets[f.ContentFrom]
+		if f.ContentFrom.Name == "" {
+			continue
+		}
+		if len(content) > maxSecretWords {
+			return []string{EveryWord}
+		}
+		for _, word := range bytes.FieldsFunc(content, separatesWords) {
+			if len(word) >= minSecretWord {
+				add(string(word))
+			}
+		}
+	}
+	delete(words, "")
+	size := 0
+	for word := range words {
+		size += len(word) + 1
+	}
+	if size > maxSecretWords {
+		return []string{EveryWord}
+	}
+	return slices.Sorted(maps.Keys(words))
+}
+
+// separatesWords reports whether a character ends a word in the configuration files of most programs. A password may have
+// other punctuation.
+func separatesWords(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`=,", r) }
