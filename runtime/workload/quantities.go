@@ -74,29 +74,52 @@ func (b *quantitiesBody) Read(p []byte) (int, error) {
 // take takes the next byte.
 func (b *quantitiesBody) take(c byte) {
 	switch {
-	case b.escape == afterBackslash:
-		b.escape = 0
-		if c == 'u' {
-			b.escape = 4
-		}
-	case b.escape > 0:
-		b.escape--
-	case c == '\\':
-		b.escape, b.digits, b.exponent = afterBackslash, 0, false
+	case b.escape > 0, c == '\\':
+		b.escaped(c)
 	case isDigit(c):
 		b.digits++
 		if b.digits > maxDigits || b.exponent && b.digits > maxExponent {
 			b.surplus(c)
 			return
 		}
-	case c == '.', b.exponent && b.digits == 0 && (c == '+' || c == '-'):
-	case b.digits > 0 && !b.exponent && (c == 'e' || c == 'E'):
-		b.digits, b.exponent = 0, true
+	case b.continuesNumber(c):
 	default:
 		b.digits, b.exponent = 0, false
 		b.structure(c)
 	}
 	b.buffer = append(b.buffer, c)
+}
+
+// escaped observes a character of an escape sequence, which begins with a backslash and ends a number.
+func (b *quantitiesBody) escaped(c byte) {
+	switch {
+	case b.escape == afterBackslash && c == 'u':
+		b.escape = 4
+	case b.escape == afterBackslash:
+		b.escape = 0
+	case b.escape > 0:
+		b.escape--
+	default:
+		b.escape, b.digits, b.exponent = afterBackslash, 0, false
+	}
+}
+
+// continuesNumber reports whether a character that is no digit is part of a number, and observes the begin of its exponent.
+func (b *quantitiesBody) continuesNumber(c byte) bool {
+	switch c {
+	case '.':
+		return true
+	case '+', '-':
+		return b.exponent && b.digits == 0
+	case 'e', 'E':
+		if b.digits == 0 || b.exponent {
+			return false
+		}
+		b.digits, b.exponent = 0, true
+		return true
+	default:
+		return false
+	}
 }
 
 // surplus writes a digit beyond the maximum.
