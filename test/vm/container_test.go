@@ -99,14 +99,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 		}
 		return string(result), err
 	})
-	l.await(ctx, "the last line about the bootstrap on the console is its failure", func(context.Context) (string, error) {
-		output, err := os.ReadFile(c.Log)
-		at := strings.LastIndex(string(output), "drover-bootstrap: ")
-		if err != nil || at < 0 || !strings.HasPrefix(string(output[at:]), "drover-bootstrap: state=Failed step=Downloads") {
-			return string(output[max(0, at):]), err
-		}
-		return "", nil
-	})
+	l.awaitConsole(ctx, c, "state=Failed step=Downloads")
 	if left, _ := filepath.Glob(filepath.Join(c.Root, "opt/bin/kubelet*")); len(left) > 0 {
 		t.Errorf("%v was put in place", left)
 	}
@@ -115,6 +108,34 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	if len(nodes.Items) > 0 {
 		t.Errorf("%d Nodes joined", len(nodes.Items))
 	}
+}
+
+// TestContainerJoinsAfterAMirrorWasDown: the bootstrap says on the console that it retries, and goes on once it can.
+func TestContainerJoinsAfterAMirrorWasDown(t *testing.T) {
+	root, guest := requireContainers(t)
+	ctx, cancel := context.WithTimeout(t.Context(), containerTimeout)
+	defer cancel()
+	l := newEnvironment(ctx, t, root, guest)
+	l.artifacts.Down.Store(true)
+	l.begin(ctx, choice{Container: true})
+	c := l.boot(ctx, choice{Container: true})
+	l.awaitConsole(ctx, c, "state=Retrying step=Downloads")
+	l.artifacts.Down.Store(false)
+	l.join(ctx)
+	l.awaitConsole(ctx, c, "state=Succeeded step=All")
+}
+
+// awaitConsole waits until the last line about the bootstrap on the console has a state and step.
+func (l *environment) awaitConsole(ctx context.Context, c *vm.Container, want string) {
+	l.t.Helper()
+	l.await(ctx, "the last line about the bootstrap on the console has "+want, func(context.Context) (string, error) {
+		output, err := os.ReadFile(c.Log)
+		last := string(output[max(0, strings.LastIndex(string(output), "drover-bootstrap: ")):])
+		if err != nil || !strings.HasPrefix(last, "drover-bootstrap: "+want) {
+			return fmt.Sprintf("it has %.200q", last), err
+		}
+		return "", nil
+	})
 }
 
 func requireContainers(t *testing.T) (root, guest string) {
