@@ -25,6 +25,7 @@ import (
 	"drover.io/infra-providers/vsphere/guestinfo"
 	"drover.io/infra-providers/vsphere/setup"
 	"drover.io/infra-providers/vsphere/vcenter"
+	"drover.io/runtime/keysize"
 )
 
 // InstanceConfig is the configuration of one virtual machine.
@@ -179,6 +180,9 @@ func check(found vcenter.Account, source string) error {
 		if len(value) > mostCredential {
 			return fmt.Errorf("%s: %s has more than %d KiB", source, field, mostCredential>>10)
 		}
+	}
+	if err := keysize.CheckCertificates([]byte(found.CA)); err != nil {
+		return fmt.Errorf("%s: ca.crt is refused: %w", source, err)
 	}
 	switch {
 	case found.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(found.CA)):

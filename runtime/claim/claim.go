@@ -10,6 +10,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,8 +54,14 @@ func (r *Reader) Elsewhere(ctx context.Context, remote coordinationv1client.Leas
 
 // ignoreUnknown returns nil for an error that means that a Lease does not exist, or may not be read.
 func ignoreUnknown(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || isNotServed(err) {
 		return nil
 	}
 	return err
+}
+
+// isNotServed reports whether an API server has no Leases. Every kube-apiserver has; the one of Cluster API's in-memory
+// provider answers with an internal error for a resource that it does not have.
+func isNotServed(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "no APIResourceList defined for ")
 }

@@ -24,6 +24,7 @@ func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	cluster := client.ObjectKey{Namespace: "team", Name: "c"}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "x", errors.New("no"))
+	notServed := apierrors.NewInternalError(errors.New("no APIResourceList defined for map[group:coordination.k8s.io]"))
 	const history = `[{"holder":"a","sequence":3},{"holder":"b","sequence":4}]`
 	for name, test := range map[string]struct {
 		holder, sequence string
@@ -41,6 +42,8 @@ func TestElsewhere(t *testing.T) {
 		"a record that is not readable":    {"b", "4", ptr.To("{"), nil, false, true},
 		"no machine-controller":            {"b", "4", nil, nil, false, false},
 		"one that may not be read":         {"c", "1", ptr.To(history), forbidden, false, false},
+		"an API server without Leases":     {"c", "1", ptr.To(history), notServed, false, false},
+		"an API server that fails":         {"c", "1", ptr.To(history), apierrors.NewInternalError(errors.New("boom")), false, true},
 		"a workload cluster without reply": {"c", "1", ptr.To(history), errors.New("boom"), false, true},
 	} {
 		remote := fake.NewClientset(&coordinationv1.Lease{

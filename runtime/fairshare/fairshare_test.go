@@ -12,13 +12,13 @@ import (
 func TestSeats(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		seats  int
+		seats   int
 		holders []string
 		// gets is how many seats each gets in turns until none is left.
 		gets map[string]int
 	}{
-		"one alone gets half":        {10, []string{"a"}, map[string]int{"a": 5}},
-		"two get a third each":       {9, []string{"a", "b"}, map[string]int{"a": 3, "b": 3}},
+		"one alone gets half":       {10, []string{"a"}, map[string]int{"a": 5}},
+		"two get a third each":      {9, []string{"a", "b"}, map[string]int{"a": 3, "b": 3}},
 		"one seat is for the first": {1, []string{"a", "b"}, map[string]int{"a": 1}},
 	} {
 		seats, got := fairshare.New[string](test.seats), map[string]int{}

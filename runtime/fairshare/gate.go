@@ -23,7 +23,7 @@ const (
 // worker. The nil Gate refuses none.
 type Gate struct {
 	late, slow, maxWait time.Duration
-	seats              *Seats[string]
+	seats               *Seats[string]
 
 	mu sync.Mutex
 	// turns have when each turn of a holder began.

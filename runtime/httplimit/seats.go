@@ -22,7 +22,7 @@ func (*BusyError) Error() string { return "enough long answers are being read" }
 // Seats bounds how many long answers are read at the same time, and so how much memory all servers together can
 // make a manager use: a limit for each answer is none for a thousand of them.
 type Seats struct {
-	short  int64
+	short int64
 	seats *fairshare.Seats[string]
 }
 
@@ -75,7 +75,7 @@ func WithHolder(ctx context.Context, holder string) context.Context {
 
 type seated struct {
 	next    http.RoundTripper
-	seats  *Seats
+	seats   *Seats
 	holder  func(*http.Request) string
 	watches bool
 	// timeout is how long an answer waits for a seat.
@@ -97,7 +97,7 @@ func (p *seated) WrappedRoundTripper() http.RoundTripper { return p.next }
 // seatedBody is an answer; it is read and closed by one goroutine at a time, as every body is.
 type seatedBody struct {
 	io.ReadCloser
-	seats *fairshare.Seats[string]
+	seats  *fairshare.Seats[string]
 	holder string
 	// context is that of the request, and timeout how long the answer waits for a seat.
 	context context.Context

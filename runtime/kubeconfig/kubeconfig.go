@@ -20,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/runtime/keysize"
 	"drover.io/runtime/requesterror"
 )
 
@@ -145,10 +146,19 @@ func (r Rules) RESTConfig(content string) (*rest.Config, error) {
 	if len(server.Hostname()) > maxHost {
 		return nil, invalid("kubeconfig: the host of clusters[].cluster.server has more than %d characters", maxHost)
 	}
-	if _, err := rest.TLSConfigFor(config); err != nil {
+	if err := checkTLS(config); err != nil {
 		return nil, invalid("kubeconfig: its CA, certificate or key is not valid: %v", err)
 	}
 	return config, nil
+}
+
+// checkTLS refuses certificates and keys that cannot be used, or would take long at each connection.
+func checkTLS(config *rest.Config) error {
+	err := cmp.Or(keysize.CheckCertificates(config.CAData), keysize.CheckCertificates(config.CertData), keysize.CheckPrivateKey(config.KeyData))
+	if err == nil {
+		_, err = rest.TLSConfigFor(config)
+	}
+	return err
 }
 
 // objectionToUser refuses what would run programs in the manager's process or read its files. A path could be that of its

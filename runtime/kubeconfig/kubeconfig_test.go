@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/keysize/keysizetest"
 )
 
 // kubeconfigWith returns a good kubeconfig after change.
@@ -41,22 +43,25 @@ func TestRESTConfigRefuses(t *testing.T) {
 		change func(*clientcmdapi.Config)
 		names  string
 	}{
-		"a program":          {user(clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: "aws", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}}), "users[].user.exec"},
-		"an auth provider":   {user(clientcmdapi.AuthInfo{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "oidc"}}), "users[].user.auth-provider"},
-		"a token file":       {user(clientcmdapi.AuthInfo{TokenFile: "/var/run/secrets/kubernetes.io/serviceaccount/token"}), "users[].user.tokenFile"},
-		"a certificate file": {user(clientcmdapi.AuthInfo{ClientCertificate: "/c"}), "users[].user.client-certificate"},
-		"a key file":         {user(clientcmdapi.AuthInfo{ClientKey: "/k"}), "users[].user.client-key"},
-		"a CA file":          {cluster(clientcmdapi.Cluster{Server: "https://a", CertificateAuthority: "/ca"}), "clusters[].cluster.certificate-authority"},
-		"a proxy":            {cluster(clientcmdapi.Cluster{Server: "https://a", ProxyURL: "http://169.254.169.254"}), "clusters[].cluster.proxy-url"},
-		"unverified TLS":     {cluster(clientcmdapi.Cluster{Server: "https://a", InsecureSkipTLSVerify: true}), "insecure-skip-tls-verify"},
-		"plain HTTP":         {cluster(clientcmdapi.Cluster{Server: "http://a"}), "clusters[].cluster.server"},
-		"no scheme":          {cluster(clientcmdapi.Cluster{Server: "a:6443"}), "clusters[].cluster.server"},
-		"a long host":        {cluster(clientcmdapi.Cluster{Server: "https://" + strings.Repeat("a.", 127)}), "more than 253 characters"},
-		"an unknown context": {func(c *clientcmdapi.Config) { c.CurrentContext = "y" }, "current-context"},
-		"an unknown cluster": {func(c *clientcmdapi.Config) { c.Contexts["x"].Cluster = "y" }, `cluster "y"`},
-		"an unknown user":    {func(c *clientcmdapi.Config) { c.Contexts["x"].AuthInfo = "y" }, `user "y"`},
-		"a broken CA":        {cluster(clientcmdapi.Cluster{Server: "https://a", CertificateAuthorityData: []byte("x")}), "CA, certificate or key"},
-		"half a key pair":    {user(clientcmdapi.AuthInfo{ClientCertificateData: []byte("x")}), "client-key-data"},
+		"a program":             {user(clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: "aws", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}}), "users[].user.exec"},
+		"an auth provider":      {user(clientcmdapi.AuthInfo{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "oidc"}}), "users[].user.auth-provider"},
+		"a token file":          {user(clientcmdapi.AuthInfo{TokenFile: "/var/run/secrets/kubernetes.io/serviceaccount/token"}), "users[].user.tokenFile"},
+		"a certificate file":    {user(clientcmdapi.AuthInfo{ClientCertificate: "/c"}), "users[].user.client-certificate"},
+		"a key file":            {user(clientcmdapi.AuthInfo{ClientKey: "/k"}), "users[].user.client-key"},
+		"a CA file":             {cluster(clientcmdapi.Cluster{Server: "https://a", CertificateAuthority: "/ca"}), "clusters[].cluster.certificate-authority"},
+		"a proxy":               {cluster(clientcmdapi.Cluster{Server: "https://a", ProxyURL: "http://169.254.169.254"}), "clusters[].cluster.proxy-url"},
+		"unverified TLS":        {cluster(clientcmdapi.Cluster{Server: "https://a", InsecureSkipTLSVerify: true}), "insecure-skip-tls-verify"},
+		"plain HTTP":            {cluster(clientcmdapi.Cluster{Server: "http://a"}), "clusters[].cluster.server"},
+		"no scheme":             {cluster(clientcmdapi.Cluster{Server: "a:6443"}), "clusters[].cluster.server"},
+		"a long host":           {cluster(clientcmdapi.Cluster{Server: "https://" + strings.Repeat("a.", 127)}), "more than 253 characters"},
+		"an unknown context":    {func(c *clientcmdapi.Config) { c.CurrentContext = "y" }, "current-context"},
+		"an unknown cluster":    {func(c *clientcmdapi.Config) { c.Contexts["x"].Cluster = "y" }, `cluster "y"`},
+		"an unknown user":       {func(c *clientcmdapi.Config) { c.Contexts["x"].AuthInfo = "y" }, `user "y"`},
+		"a broken CA":           {cluster(clientcmdapi.Cluster{Server: "https://a", CertificateAuthorityData: []byte("x")}), "CA, certificate or key"},
+		"a CA with a large key": {cluster(clientcmdapi.Cluster{Server: "https://a", CertificateAuthorityData: keysizetest.Certificate(t, 16384)}), "RSA key of 16384 bits"},
+		"a large key of a user": {user(clientcmdapi.AuthInfo{ClientCertificateData: keysizetest.Certificate(t, 16384), ClientKeyData: []byte("x")}), "RSA key of 16384 bits"},
+		"a long private key":    {user(clientcmdapi.AuthInfo{ClientCertificateData: []byte("x"), ClientKeyData: make([]byte, 32<<10)}), "private key has more than 16 KiB"},
+		"half a key pair":       {user(clientcmdapi.AuthInfo{ClientCertificateData: []byte("x")}), "client-key-data"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -69,6 +69,8 @@ func NewDialer(options Options) *Dialer {
 // be used.
 func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error) {
 	config = rest.CopyConfig(config)
+	// The API server of a tenant would write into the log.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	config.UserAgent = cmp.Or(d.options.UserAgent, config.UserAgent)
 	// JSON is what can be bounded before it is decoded.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -98,7 +100,7 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 		MaxResponseHeaderBytes: egress.MaxHeaders,
 		DisableCompression:     config.DisableCompression,
 	})
-	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(decodableTimes{noRetry{t.pool}}, MaxAnswer, d.options.MaxElements))
+	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(decodableTimes{cheapQuantities{noRetry{t.pool}}}, MaxAnswer, d.options.MaxElements))
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}

@@ -16,10 +16,13 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"drover.io/runtime/egress"
 	"drover.io/runtime/httplimit"
+	"drover.io/runtime/logtest"
 	"drover.io/runtime/requesterror"
 )
 
@@ -282,6 +285,27 @@ func TestRetryAfterIsHidden(t *testing.T) {
 }
 
 // TestUnansweredWatchIsNoTimeout: client-go repeats a watch that ends with a timeout, and never lists again.
+// TestWarningsAreNotLogged: the API server of a tenant could fill the log with up to 64 KiB for each request.
+func TestWarningsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	_, config := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Warning", `299 - "written by a tenant"`)
+		answerJSON(`{"kind":"Node","apiVersion":"v1"}`)(w, r)
+	})
+	transport := open(t, Options{}, config)
+	clients, err := kubernetes.NewForConfigAndClient(transport.Config(), HTTPClient(transport, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log logtest.Recorder
+	if _, err := clients.CoreV1().Nodes().Get(log.Context(t.Context()), "a", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if lines := log.Take(); len(lines) > 0 {
+		t.Errorf("logged %q", lines)
+	}
+}
+
 func TestUnansweredWatchIsNoTimeout(t *testing.T) {
 	t.Parallel()
 	server, config := serve(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })

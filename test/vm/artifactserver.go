@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -50,6 +51,9 @@ type ArtifactServer struct {
 	// certificate of that server in PEM.
 	Checksums, Authority string
 
+	// Down is true while the server of the binaries refuses every request, as a mirror in maintenance does.
+	Down atomic.Bool
+
 	server, checksums *httptest.Server
 }
 
@@ -63,7 +67,13 @@ func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
 			return nil, err
 		}
 		s.Sums[file] = sum
-		mux.HandleFunc("/"+file, func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) })
+		mux.HandleFunc("/"+file, func(w http.ResponseWriter, r *http.Request) {
+			if s.Down.Load() {
+				http.Error(w, "in maintenance", http.StatusServiceUnavailable)
+				return
+			}
+			http.ServeFile(w, r, path)
+		})
 	}
 	s.serveChecksums()
 	mux.Handle("/v2/", registry.New(registry.Logger(log.New(io.Discard, "", 0))))

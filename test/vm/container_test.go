@@ -5,7 +5,9 @@ package vm_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,14 +101,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 		}
 		return string(result), err
 	})
-	l.await(ctx, "the last line about the bootstrap on the console is its failure", func(context.Context) (string, error) {
-		output, err := os.ReadFile(c.Log)
-		at := strings.LastIndex(string(output), "drover-bootstrap: ")
-		if err != nil || at < 0 || !strings.HasPrefix(string(output[at:]), "drover-bootstrap: state=Failed step=Downloads") {
-			return string(output[max(0, at):]), err
-		}
-		return "", nil
-	})
+	l.awaitBootstrap(ctx, c, "state=Failed step=Downloads")
 	if left, _ := filepath.Glob(filepath.Join(c.Root, "opt/bin/kubelet*")); len(left) > 0 {
 		t.Errorf("%v was put in place", left)
 	}
@@ -115,6 +110,35 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	if len(nodes.Items) > 0 {
 		t.Errorf("%d Nodes joined", len(nodes.Items))
 	}
+}
+
+// TestContainerJoinsAfterAMirrorWasDown: the bootstrap reports that it retries, and continues once it can.
+func TestContainerJoinsAfterAMirrorWasDown(t *testing.T) {
+	root, guest := requireContainers(t)
+	ctx, cancel := context.WithTimeout(t.Context(), containerTimeout)
+	defer cancel()
+	l := newEnvironment(ctx, t, root, guest)
+	l.artifacts.Down.Store(true)
+	l.begin(ctx, choice{Container: true})
+	c := l.boot(ctx, choice{Container: true})
+	l.awaitBootstrap(ctx, c, "state=Retrying step=Downloads")
+	l.artifacts.Down.Store(false)
+	l.join(ctx)
+	l.awaitBootstrap(ctx, c, "state=Succeeded step=All")
+}
+
+// awaitBootstrap waits until the last line about the bootstrap has a state and step. A container has no console: cloud-init
+// writes the same into its log.
+func (l *environment) awaitBootstrap(ctx context.Context, c *vm.Container, want string) {
+	l.t.Helper()
+	l.await(ctx, "the last line about the bootstrap has "+want, func(context.Context) (string, error) {
+		output, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
+		last := string(output[max(0, strings.LastIndex(string(output), "drover-bootstrap: ")):])
+		if err == nil && !strings.HasPrefix(last, "drover-bootstrap: "+want) || errors.Is(err, fs.ErrNotExist) {
+			return fmt.Sprintf("it is %.200q", last), nil
+		}
+		return "", err
+	})
 }
 
 func requireContainers(t *testing.T) (root, guest string) {

@@ -26,6 +26,7 @@ func (c *Container) Prepare(hostname string) error {
 		return err
 	}
 	for path, content := range map[string]string{
+		"/etc/hostname":    hostname + "\n", // as the cloud names it
 		"/etc/hosts":       "127.0.0.1 localhost\n" + Address + " " + hostname + "\n",
 		"/etc/resolv.conf": "",
 	} {

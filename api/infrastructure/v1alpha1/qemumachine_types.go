@@ -49,7 +49,7 @@ type QEMUMachineSpec struct {
 	// memory is the memory of the machine, a multiple of 1Mi. Default 2Gi. Immutable.
 	// +optional
 	// +default="2Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Mi')) >= 0",message="must be 64Mi at least"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[kMGTPE])?$') && quantity(self).compareTo(quantity('64Mi')) >= 0",message="must be 64Mi at least, a number with a suffix such as Mi or Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
 	// image is the disk that the machine boots from. It is never written to: each machine has an overlay of
@@ -59,7 +59,7 @@ type QEMUMachineSpec struct {
 
 	// diskSize is the size of the machine's first disk. Default: the size of the image, and never less. Immutable.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[kMGTPE])?$') && quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0, a number with a suffix such as Mi or Gi"
 	DiskSize *resource.Quantity `json:"diskSize,omitempty"`
 
 	// disks are further, empty disks, which the guest has in this order after the first. They are deleted
@@ -147,7 +147,7 @@ type QEMUImage struct {
 type QEMUDisk struct {
 	// size is the size of the disk.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[kMGTPE])?$') && quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0, a number with a suffix such as Mi or Gi"
 	Size resource.Quantity `json:"size,omitempty,omitzero"`
 }
 

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"drover.io/runtime/egress"
+	"drover.io/runtime/keysize"
 )
 
 const (
@@ -71,6 +72,9 @@ func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string
 }
 
 func newClient(authorities string) (*http.Client, error) {
+	if err := keysize.CheckCertificates([]byte(authorities)); err != nil {
+		return nil, fmt.Errorf("the authorities that are to be trusted are refused: %w", err)
+	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("reading the authorities of the host: %w", err)

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"drover.io/runtime/keysize/keysizetest"
 )
 
 var (
@@ -165,4 +167,13 @@ func answer(w http.ResponseWriter, text string) {
 	}
 	_, _ = connection.Write([]byte(text))
 	_ = connection.Close()
+}
+
+func TestAuthoritiesWithLargeKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	target, authority := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, first) })
+	_, err := Read(t.Context(), target+"/kubelet.sha256", target+"/kubelet", authority+string(keysizetest.Certificate(t, 16384)))
+	if err == nil || !strings.Contains(err.Error(), "RSA key of 16384 bits") {
+		t.Errorf("got %v", err)
+	}
 }

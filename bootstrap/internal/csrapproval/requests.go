@@ -49,7 +49,7 @@ const (
 type openRequests struct {
 	// namespace holds seats of the requests of all workload clusters.
 	namespace string
-	seats    *fairshare.Seats[string]
+	seats     *fairshare.Seats[string]
 	// opened is called with the name of every request that is to be decided on.
 	opened func(name string)
 	// relist is called when there may be capacity for requests that were not kept.
@@ -235,7 +235,7 @@ type source struct {
 	incomplete func()
 	// namespace holds seats while a list is not finished.
 	namespace string
-	seats    *fairshare.Seats[string]
+	seats     *fairshare.Seats[string]
 	timeout   time.Duration
 }
 

@@ -53,10 +53,10 @@ func TestIncompleteAnswerCountsAsNone(t *testing.T) {
 		end    error
 		paused bool
 	}{
-		"a whole answer":          {t.Context, "", io.EOF, false},
-		"half an answer":          {t.Context, "", context.DeadlineExceeded, true},
+		"a whole answer":         {t.Context, "", io.EOF, false},
+		"half an answer":         {t.Context, "", context.DeadlineExceeded, true},
 		"no seat for a long one": {t.Context, "", &httplimit.BusyError{}, false},
-		"a watch that ends":       {t.Context, "?watch=1", errBoom, false},
+		"a watch that ends":      {t.Context, "?watch=1", errBoom, false},
 		"a caller who went away": {func() context.Context {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()

@@ -66,8 +66,8 @@ func (c *counting) Status() client.SubResourceWriter {
 	return c.Client.Status()
 }
 
-// shop is a reconciler of templates over a cloud.
-type shop struct {
+// fixture is a reconciler of templates over a cloud.
+type fixture struct {
 	*machinetemplate.Reconciler[*infrav1.SimMachine, fake.Config]
 	t         *testing.T
 	namespace string
@@ -76,9 +76,9 @@ type shop struct {
 	next ctrl.Result
 }
 
-func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
+func newFixture(t *testing.T, cloud driver.Driver[fake.Config]) *fixture {
 	t.Helper()
-	namespace, err := cluster.Namespace(t.Context(), "shop")
+	namespace, err := cluster.Namespace(t.Context(), "templates")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
 		},
 	}
 	api := &counting{Client: cluster.Client}
-	return &shop{t: t, namespace: namespace, api: api, Reconciler: &machinetemplate.Reconciler[*infrav1.SimMachine, fake.Config]{
+	return &fixture{t: t, namespace: namespace, api: api, Reconciler: &machinetemplate.Reconciler[*infrav1.SimMachine, fake.Config]{
 		Cloud:    described,
 		Client:   api,
 		Jitter:   func() float64 { return 0.5 },
@@ -108,7 +108,7 @@ func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
 }
 
 // template creates a template and reconciles it once.
-func (s *shop) template(spec infrav1.SimMachineSpec, labels map[string]string) (*infrav1.SimMachineTemplate, error) {
+func (s *fixture) template(spec infrav1.SimMachineSpec, labels map[string]string) (*infrav1.SimMachineTemplate, error) {
 	s.t.Helper()
 	template := &infrav1.SimMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "t-", Labels: labels}}
 	template.Spec.Template.Spec = spec
@@ -118,7 +118,7 @@ func (s *shop) template(spec infrav1.SimMachineSpec, labels map[string]string) (
 	return template, s.again(template)
 }
 
-func (s *shop) again(template *infrav1.SimMachineTemplate) (err error) {
+func (s *fixture) again(template *infrav1.SimMachineTemplate) (err error) {
 	s.t.Helper()
 	key := client.ObjectKeyFromObject(template)
 	s.next, err = s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
@@ -129,7 +129,7 @@ func (s *shop) again(template *infrav1.SimMachineTemplate) (err error) {
 }
 
 // unchanged reconciles once more and fails if that wrote anything.
-func (s *shop) unchanged(template *infrav1.SimMachineTemplate) error {
+func (s *fixture) unchanged(template *infrav1.SimMachineTemplate) error {
 	s.t.Helper()
 	writes := s.api.writes
 	err := s.again(template)
@@ -148,7 +148,7 @@ func readyCondition(template *infrav1.SimMachineTemplate) metav1.Condition {
 	return metav1.Condition{Status: found.Status, Reason: found.Reason, Message: found.Message}
 }
 
-func (s *shop) want(template *infrav1.SimMachineTemplate, status metav1.ConditionStatus, reason, message string) {
+func (s *fixture) want(template *infrav1.SimMachineTemplate, status metav1.ConditionStatus, reason, message string) {
 	s.t.Helper()
 	want := metav1.Condition{Status: status, Reason: reason, Message: message}
 	if diff := cmp.Diff(want, readyCondition(template)); diff != "" {
@@ -158,7 +158,7 @@ func (s *shop) want(template *infrav1.SimMachineTemplate, status metav1.Conditio
 
 func TestCapacityAndNodeInfo(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, fake.New(fake.Options{}))
+	s := newFixture(t, fake.New(fake.Options{}))
 	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "large"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestReasonsOfReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, test.cloud)
+			s := newFixture(t, test.cloud)
 			template, err := s.template(test.spec, nil)
 			if err != nil {
 				t.Error(err)
@@ -258,7 +258,7 @@ func TestReasonsOfReady(t *testing.T) {
 func TestImageThatIsAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	cloud := fake.New(fake.Options{})
-	s := newShop(t, cloud)
+	s := newFixture(t, cloud)
 	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestTransientErrorKeepsReady(t *testing.T) {
 			t.Run(name+" of "+image, func(t *testing.T) {
 				t.Parallel()
 				var failure error
-				s := newShop(t, failing(&failure))
+				s := newFixture(t, failing(&failure))
 				template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small", Zone: image}, nil)
 				if err != nil || readyCondition(template).Status != status {
 					t.Fatalf("got %+v and %v, want %s", readyCondition(template), err, status)
@@ -315,7 +315,7 @@ func TestReadyIsUnknownAtFirst(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("gateway timeout")
 	cause := failure
-	s := newShop(t, failing(&failure))
+	s := newFixture(t, failing(&failure))
 	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small"}, nil)
 	if !errors.Is(err, cause) {
 		t.Errorf("got %v, want it for back-off", err)
@@ -333,7 +333,7 @@ func TestReadyIsUnknownAtFirst(t *testing.T) {
 
 func TestIgnoresTemplatesOutsideTheWatchFilter(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, fake.New(fake.Options{}))
+	s := newFixture(t, fake.New(fake.Options{}))
 	s.WatchFilter = "mine"
 	for want, labels := range map[int]map[string]string{
 		0: {clusterv1.WatchLabel: "theirs"},
@@ -348,7 +348,7 @@ func TestIgnoresTemplatesOutsideTheWatchFilter(t *testing.T) {
 
 func TestDeletedTemplateIsNoFailure(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, fake.New(fake.Options{}))
+	s := newFixture(t, fake.New(fake.Options{}))
 	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: "gone"}}); err != nil {
 		t.Error(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/keysize"
 	"drover.io/runtime/yamllimit"
 )
 
@@ -65,6 +66,9 @@ func read(account driver.Account, secret driver.Credentials) (login, error) {
 	if authority := secret[AuthorityKey]; len(authority) > 0 {
 		if found.tls == nil {
 			found.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		if err := keysize.CheckCertificates(authority); err != nil {
+			return login{}, fmt.Errorf("the key %q is refused: %w", AuthorityKey, err)
 		}
 		found.tls.RootCAs = x509.NewCertPool()
 		if !found.tls.RootCAs.AppendCertsFromPEM(authority) {

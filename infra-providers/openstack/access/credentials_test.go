@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/keysize/keysizetest"
 )
 
 const twoClouds = `
@@ -100,6 +101,7 @@ func TestInvalidCredentials(t *testing.T) {
 		"a file of the provider":   {CloudsKey: "clouds: {x: {auth: {auth_url: https://x}, cacert: /etc/passwd}}"},
 		"a profile":                {CloudsKey: "clouds: {x: {auth: {auth_url: https://x}, profile: vendor}}"},
 		"no certificate":           {CloudsKey: oneCloud, AuthorityKey: "nonsense"},
+		"a large key":              {CloudsKey: oneCloud, AuthorityKey: string(keysizetest.Certificate(t, 16384))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,7 @@ import (
 // and contains what was attached meanwhile.
 func TestRequestsShareTheNextList(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
 	held := interceptor.NewClient(s, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -61,7 +61,7 @@ func TestRequestsShareTheNextList(t *testing.T) {
 
 func TestACancelledRequestDoesNotWait(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	goOn := make(chan struct{})
 	held := interceptor.NewClient(s, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {

@@ -18,32 +18,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// stage is one Node; the test plays the attach-detach controller and the CSI attacher.
-type stage struct {
+// fixture is one Node; the test plays the attach-detach controller and the CSI attacher.
+type fixture struct {
 	*testing.T
 	client.WithWatch
 	node *corev1.Node
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{T: t, WithWatch: server.Client(t)}
+	s := &fixture{T: t, WithWatch: server.Client(t)}
 	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
 	s.create(s.node)
 	return s
 }
 
-func (s *stage) create(obj client.Object) {
+func (s *fixture) create(obj client.Object) {
 	s.Helper()
 	if err := s.Create(s.Context(), obj); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *stage) handle(name string) string { return s.node.Name + "-" + name }
+func (s *fixture) handle(name string) string { return s.node.Name + "-" + name }
 
 // report writes CSI volumes into the Node's status.
-func (s *stage) report(names ...string) {
+func (s *fixture) report(names ...string) {
 	s.Helper()
 	s.node.Status.VolumesAttached = nil
 	for _, n := range names {
@@ -56,7 +56,7 @@ func (s *stage) report(names ...string) {
 }
 
 // persistent creates a PersistentVolume bound to the claim of the same name, in Namespace app.
-func (s *stage) persistent(name string) {
+func (s *fixture) persistent(name string) {
 	s.Helper()
 	s.create(&corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.handle(name)},
@@ -72,7 +72,7 @@ func (s *stage) persistent(name string) {
 }
 
 // attachment creates a VolumeAttachment for the PersistentVolume of that name under the name Kubernetes gives it.
-func (s *stage) attachment(name, node string, attached bool) *storagev1.VolumeAttachment {
+func (s *fixture) attachment(name, node string, attached bool) *storagev1.VolumeAttachment {
 	s.Helper()
 	va := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: attachmentName("kubernetes.io/csi/csi.test^"+s.handle(name), node)},
@@ -91,7 +91,7 @@ func (s *stage) attachment(name, node string, attached bool) *storagev1.VolumeAt
 
 func noPods(context.Context) ([]*corev1.Pod, error) { return nil, nil }
 
-func (s *stage) look(w *Waiter, skipped ...*corev1.Pod) Result {
+func (s *fixture) look(w *Waiter, skipped ...*corev1.Pod) Result {
 	s.Helper()
 	result, err := w.Detached(s.Context(), Request{Client: s, Node: s.node.Name, Skipped: func(context.Context) ([]*corev1.Pod, error) {
 		return skipped, nil
@@ -102,7 +102,7 @@ func (s *stage) look(w *Waiter, skipped ...*corev1.Pod) Result {
 	return result
 }
 
-func (s *stage) want(r Result, awaited ...string) {
+func (s *fixture) want(r Result, awaited ...string) {
 	s.Helper()
 	var got []string
 	for _, v := range r.Awaited {
@@ -118,7 +118,7 @@ func (s *stage) want(r Result, awaited ...string) {
 
 func TestDetachedFollowsTheNodeAndItsVolumeAttachments(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	for _, name := range []string{"both", "node", "va", "elsewhere", "pending"} {
 		s.persistent(name)
 	}
@@ -144,7 +144,7 @@ func TestDetachedFollowsTheNodeAndItsVolumeAttachments(t *testing.T) {
 
 func TestDetachedDoesNotWaitForAVolumeThatIsLost(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.attachment("gone", s.node.Name, true)
 	s.report("gone")
 	result := s.look(&Waiter{})
@@ -156,7 +156,7 @@ func TestDetachedDoesNotWaitForAVolumeThatIsLost(t *testing.T) {
 
 func TestDetachedWaitsForVolumesThatHaveNoClaim(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	inline := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "inline-" + s.node.Name},
 		Spec: storagev1.VolumeAttachmentSpec{
@@ -180,7 +180,7 @@ func TestDetachedWaitsForVolumesThatHaveNoClaim(t *testing.T) {
 
 func TestDetachedWaitsForNothingOnANodeThatIsLost(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.persistent("data")
 	s.attachment("data", s.node.Name, true)
 	s.want(s.look(&Waiter{}), "PersistentVolumeClaim app/data")
@@ -197,7 +197,7 @@ func TestDetachedWaitsForNothingOnANodeThatIsLost(t *testing.T) {
 
 func TestDetachedReadsLittleWhenNothingIsAttached(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	requests := 0
 	counted := interceptor.NewClient(s, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -219,7 +219,7 @@ func TestDetachedReadsLittleWhenNothingIsAttached(t *testing.T) {
 
 func TestDetachedIsNeverDoneOnAnError(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.persistent("data")
 	s.persistent("other")
 	s.attachment("data", s.node.Name, true)

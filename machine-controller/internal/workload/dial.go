@@ -230,11 +230,11 @@ func (d *dialer) sync(ctx context.Context, c *Connection, cluster client.ObjectK
 	if late || d.late.Has(key) {
 		seats, timeout = d.lateSyncs, d.options.SyncTimeout
 	}
-	give, err := seats.take(ctx, cluster.Namespace)
+	release, err := seats.acquire(ctx, cluster.Namespace)
 	if err != nil {
 		return classify(c.host, err)
 	}
-	defer give()
+	defer release()
 	c.follow(ctx)
 	timer := d.options.Clock.NewTimer(timeout)
 	defer timer.Stop()

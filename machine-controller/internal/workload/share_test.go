@@ -23,27 +23,27 @@ import (
 	"drover.io/runtime/requesterror"
 )
 
-// line is a server whose answers the test gives.
-type line struct {
+// fakeServer is a server whose answers the test gives.
+type fakeServer struct {
 	share       *share
 	clock       *clocktesting.FakePassiveClock
 	dialResults chan *http.Response
 	sent        chan struct{}
 }
 
-func (l *line) RoundTrip(*http.Request) (*http.Response, error) {
+func (l *fakeServer) RoundTrip(*http.Request) (*http.Response, error) {
 	l.sent <- struct{}{}
 	return <-l.dialResults, nil
 }
 
-func newLine(clock *clocktesting.FakePassiveClock, namespace string, seats *fairshare.Seats[string]) *line {
-	l := &line{clock: clock, dialResults: make(chan *http.Response), sent: make(chan struct{}, 100)}
+func newFakeServer(clock *clocktesting.FakePassiveClock, namespace string, seats *fairshare.Seats[string]) *fakeServer {
+	l := &fakeServer{clock: clock, dialResults: make(chan *http.Response), sent: make(chan struct{}, 100)}
 	l.share = newShare(l, clock, namespace, seats)
 	return l
 }
 
 // get sends a request, which is under way when get returns, unless it fails at once.
-func (l *line) get(t *testing.T) chan error {
+func (l *fakeServer) get(t *testing.T) chan error {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
@@ -61,11 +61,11 @@ func (l *line) get(t *testing.T) chan error {
 	return ended
 }
 
-func (l *line) answer() {
+func (l *fakeServer) answer() {
 	l.dialResults <- &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}
 }
 
-func (l *line) refuses(t *testing.T) bool {
+func (l *fakeServer) refuses(t *testing.T) bool {
 	t.Helper()
 	select {
 	case err := <-l.get(t):
@@ -79,7 +79,7 @@ func TestShare(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(epoch)
 	seats := fairshare.New[string](2)
-	a, b, c, well := newLine(clock, "a", seats), newLine(clock, "b", seats), newLine(clock, "c", seats), newLine(clock, "c", seats)
+	a, b, c, well := newFakeServer(clock, "a", seats), newFakeServer(clock, "b", seats), newFakeServer(clock, "c", seats), newFakeServer(clock, "c", seats)
 	step := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
 
 	// Until they count as slow, all have as many requests as they send.
@@ -98,7 +98,7 @@ func TestShare(t *testing.T) {
 	if err := <-healthy; err != nil {
 		t.Errorf("an API server that answers is refused: %v", err)
 	}
-	for _, l := range []*line{a, a, b, c} {
+	for _, l := range []*fakeServer{a, a, b, c} {
 		l.answer()
 	}
 	a.answer()

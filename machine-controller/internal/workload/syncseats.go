@@ -24,14 +24,14 @@ func newSyncSeats(n int) *syncSeats {
 	return &syncSeats{seats: fairshare.New[string](n), returned: make(chan struct{})}
 }
 
-// take waits for a seat of a namespace, which give gives back.
-func (p *syncSeats) take(ctx context.Context, namespace string) (give func(), err error) {
+// acquire waits for a seat of a namespace, which release gives back.
+func (s *syncSeats) acquire(ctx context.Context, namespace string) (release func(), err error) {
 	for {
-		p.mu.Lock()
-		returned := p.returned
-		p.mu.Unlock()
-		if p.seats.Acquire(namespace) {
-			return func() { p.give(namespace) }, nil
+		s.mu.Lock()
+		returned := s.returned
+		s.mu.Unlock()
+		if s.seats.Acquire(namespace) {
+			return func() { s.release(namespace) }, nil
 		}
 		select {
 		case <-returned:
@@ -41,10 +41,10 @@ func (p *syncSeats) take(ctx context.Context, namespace string) (give func(), er
 	}
 }
 
-func (p *syncSeats) give(namespace string) {
-	p.seats.Release(namespace)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.returned)
-	p.returned = make(chan struct{})
+func (s *syncSeats) release(namespace string) {
+	s.seats.Release(namespace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.returned)
+	s.returned = make(chan struct{})
 }

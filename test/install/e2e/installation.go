@@ -32,7 +32,7 @@ func simulated() map[string]any {
 const claimName = "sim-state"
 
 // prepareNamespace makes the namespace as the notes of the chart recommend, and the claim for the simulated machines.
-func (s *site) prepareNamespace(ctx context.Context) error {
+func (s *environment) prepareNamespace(ctx context.Context) error {
 	if err := framework.Apply(ctx, s.client, fmt.Appendf(nil, `
 apiVersion: v1
 kind: Namespace
@@ -69,7 +69,7 @@ spec:
 }
 
 // refusesPrivileges proves that the namespace enforces the restricted Pod Security Standard.
-func (s *site) refusesPrivileges(ctx context.Context) error {
+func (s *environment) refusesPrivileges(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "privileged"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image"}}},
@@ -86,7 +86,7 @@ func (s *site) refusesPrivileges(ctx context.Context) error {
 }
 
 // awaitManagers waits until all replicas of all managers are ready with the images of a release, and no other runs.
-func (s *site) awaitManagers(ctx context.Context, r *release) error {
+func (s *environment) awaitManagers(ctx context.Context, r *release) error {
 	return s.await(ctx, "all managers of "+r.version+" are ready", func(ctx context.Context) error {
 		for program, replicas := range map[string]int32{"machine-controller": 2, "bootstrap": 2, "infra-sim": 1} {
 			deployment := &appsv1.Deployment{}
@@ -106,7 +106,7 @@ func (s *site) awaitManagers(ctx context.Context, r *release) error {
 }
 
 // awaitNoPods waits until no manager runs.
-func (s *site) awaitNoPods(ctx context.Context) error {
+func (s *environment) awaitNoPods(ctx context.Context) error {
 	return s.await(ctx, "no manager runs", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		if err := s.client.List(ctx, pods, client.InNamespace(namespace)); err != nil {

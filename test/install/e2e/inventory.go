@@ -26,7 +26,7 @@ type inventory map[string]bool
 var transient = []string{"events", "endpoints", "endpointslices", "componentstatuses", "certificatesigningrequests"}
 
 // inventory lists every object of every kind of the management cluster.
-func (s *site) inventory(ctx context.Context) (inventory, error) {
+func (s *environment) inventory(ctx context.Context) (inventory, error) {
 	return inventoryOf(ctx, s.stack.Management, s.client)
 }
 
@@ -91,7 +91,7 @@ func (i inventory) addedSince(other inventory) []string {
 }
 
 // awaitPristine waits until neither cluster has an object or a finalizer that it did not have before the first installation.
-func (s *site) awaitPristine(ctx context.Context) error {
+func (s *environment) awaitPristine(ctx context.Context) error {
 	return s.await(ctx, "nothing of Drover is left", func(ctx context.Context) error {
 		now, err := s.inventory(ctx)
 		if err != nil {

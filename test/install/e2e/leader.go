@@ -19,7 +19,7 @@ import (
 const core = "drover-machine-controller"
 
 // holder is the identity in the Lease of machine-controller.
-func (s *site) holder(ctx context.Context) (string, error) {
+func (s *environment) holder(ctx context.Context) (string, error) {
 	lease := &coordinationv1.Lease{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: core}, lease); err != nil {
 		return "", err
@@ -31,7 +31,7 @@ func (s *site) holder(ctx context.Context) (string, error) {
 }
 
 // leader is the Pod that holds the Lease, with its identity.
-func (s *site) leader(ctx context.Context) (*corev1.Pod, string, error) {
+func (s *environment) leader(ctx context.Context) (*corev1.Pod, string, error) {
 	holder, err := s.holder(ctx)
 	if err != nil {
 		return nil, "", err
@@ -43,7 +43,7 @@ func (s *site) leader(ctx context.Context) (*corev1.Pod, string, error) {
 }
 
 // crashLeader kills the leader's process, which can then neither finish anything nor release its Lease.
-func (s *site) crashLeader(ctx context.Context) (holder string, err error) {
+func (s *environment) crashLeader(ctx context.Context) (holder string, err error) {
 	pod, holder, err := s.leader(ctx)
 	if err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (s *site) crashLeader(ctx context.Context) (holder string, err error) {
 }
 
 // awaitSuccessor waits until another replica holds the Lease, and returns how long that took.
-func (s *site) awaitSuccessor(ctx context.Context, before string) (time.Duration, error) {
+func (s *environment) awaitSuccessor(ctx context.Context, before string) (time.Duration, error) {
 	start := time.Now()
 	err := s.await(ctx, "another replica leads", func(ctx context.Context) error {
 		holder, err := s.holder(ctx)

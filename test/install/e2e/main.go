@@ -77,7 +77,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	s, err := startSite(ctx, root, dir, before, now)
+	s, err := startEnvironment(ctx, root, dir, before, now)
 	defer func() {
 		if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			s.explain()
@@ -101,7 +101,7 @@ func run(ctx context.Context, o options) (err error) {
 // scenario is one of the things that users do. Each but the second and third begins without an installation.
 type scenario struct {
 	title string
-	run   func(context.Context, *site) error
+	run   func(context.Context, *environment) error
 }
 
 func scenarios(o options) []scenario {

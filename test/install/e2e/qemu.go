@@ -32,7 +32,7 @@ const bootTimeout = 15 * time.Minute
 
 // virtualMachine runs machine-controller and bootstrap as Pods, and the QEMU provider as a service of the host, as its
 // page recommends, with the permissions of the chart. A virtual machine boots, joins and is deleted.
-func virtualMachine(ctx context.Context, s *site) (err error) {
+func virtualMachine(ctx context.Context, s *environment) (err error) {
 	if err := s.prepareNamespace(ctx); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func virtualMachine(ctx context.Context, s *site) (err error) {
 	if left, err := filepath.Glob(filepath.Join(state, "machines", "*")); err != nil || len(left) > 0 {
 		return errors.Join(err, fmt.Errorf("left of the virtual machine: %q", left))
 	}
-	if err := s.client.DeleteAllOf(ctx, &infrav1.QEMUMachineTemplate{}, client.InNamespace(s.fleet.Namespace)); err != nil {
+	if err := s.client.DeleteAllOf(ctx, &infrav1.QEMUMachineTemplate{}, client.InNamespace(s.workflow.Namespace)); err != nil {
 		return err
 	}
 	step("deleted the Cluster: nothing is left of the virtual machine")
@@ -79,7 +79,7 @@ func virtualMachine(ctx context.Context, s *site) (err error) {
 }
 
 // launchProvider starts infra-qemu as a process under the ServiceAccount of the chart.
-func (s *site) launchProvider(ctx context.Context, state string) (*framework.Manager, error) {
+func (s *environment) launchProvider(ctx context.Context, state string) (*framework.Manager, error) {
 	kubeconfig, err := s.stack.ServiceAccountKubeconfig(ctx, "infra-qemu", namespace, "drover-infra-qemu")
 	if err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (s *site) launchProvider(ctx context.Context, state string) (*framework.Man
 
 // createVirtualMachine creates the kubeconfig Secret, a Cluster and a MachineDeployment with one virtual machine. The host
 // has the same address for it as for the Pods.
-func (s *site) createVirtualMachine(ctx context.Context, artifacts *vm.ArtifactServer) error {
-	if err := s.fleet.CreateKubeconfig(ctx); err != nil {
+func (s *environment) createVirtualMachine(ctx context.Context, artifacts *vm.ArtifactServer) error {
+	if err := s.workflow.CreateKubeconfig(ctx); err != nil {
 		return err
 	}
 	_, port := s.stack.Workload.Endpoint()
@@ -106,8 +106,8 @@ func (s *site) createVirtualMachine(ctx context.Context, artifacts *vm.ArtifactS
 	return framework.Apply(ctx, s.client, documents)
 }
 
-func (s *site) virtualMachineRuns(ctx context.Context) error {
-	machines, err := s.fleet.Machines(ctx)
+func (s *environment) virtualMachineRuns(ctx context.Context) error {
+	machines, err := s.workflow.Machines(ctx)
 	if err != nil || len(machines) != 1 {
 		return errors.Join(err, fmt.Errorf("%d Machines", len(machines)))
 	}

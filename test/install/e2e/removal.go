@@ -28,8 +28,8 @@ const protection = "drover-" + namespace + "-kinds-are-kept"
 var ours = client.MatchingLabels{"app.kubernetes.io/part-of": "drover"}
 
 // removal removes the release while Machines exist, which keeps them, then installs it again and removes it in order.
-func removal(ctx context.Context, s *site) error {
-	wanted := map[string]int{s.fleet.Deployment(): 4, steady: 2}
+func removal(ctx context.Context, s *environment) error {
+	wanted := map[string]int{s.workflow.Deployment(): 4, steady: 2}
 	before, err := s.awaitMachines(ctx, wanted)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func removal(ctx context.Context, s *site) error {
 }
 
 // uninstallKeepsMachines proves that helm uninstall names the kinds that it keeps, and keeps the Machines.
-func (s *site) uninstallKeepsMachines(ctx context.Context, count int) error {
+func (s *environment) uninstallKeepsMachines(ctx context.Context, count int) error {
 	output, err := s.helm.Uninstall(releaseName)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *site) uninstallKeepsMachines(ctx context.Context, count int) error {
 	if err := s.awaitNoPods(ctx); err != nil {
 		return err
 	}
-	machines, err := s.fleet.Machines(ctx)
+	machines, err := s.workflow.Machines(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *site) uninstallKeepsMachines(ctx context.Context, count int) error {
 }
 
 // kindsAreKept proves that the kinds cannot be deleted, and that the refusal names what to do.
-func (s *site) kindsAreKept(ctx context.Context) error {
+func (s *environment) kindsAreKept(ctx context.Context) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machines.cluster.x-k8s.io"}}
 	switch err := s.client.Delete(ctx, crd); {
 	case err == nil:
@@ -110,7 +110,7 @@ func (s *site) kindsAreKept(ctx context.Context) error {
 }
 
 // explainsRemoval proves that the notes of the chart name the steps before its removal.
-func (s *site) explainsRemoval() error {
+func (s *environment) explainsRemoval() error {
 	notes, err := s.helm.Notes(releaseName)
 	if err == nil && !strings.Contains(notes, "Before you uninstall, delete the Clusters and Machines") {
 		err = fmt.Errorf("the notes do not explain the removal: %q", notes)
@@ -119,7 +119,7 @@ func (s *site) explainsRemoval() error {
 }
 
 // remove follows the steps of docs/guides/install.md once no Machine is left, and checks that nothing of Drover is left.
-func (s *site) remove(ctx context.Context) error {
+func (s *environment) remove(ctx context.Context) error {
 	if _, err := s.helm.Uninstall(releaseName); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ var kept = []string{
 }
 
 // onlyKeptIsLeft checks what helm uninstall leaves.
-func (s *site) onlyKeptIsLeft(ctx context.Context) error {
+func (s *environment) onlyKeptIsLeft(ctx context.Context) error {
 	var left []string
 	err := s.await(ctx, "helm uninstall leaves only what is kept on purpose", func(ctx context.Context) error {
 		after, err := s.inventory(ctx)

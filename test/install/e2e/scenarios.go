@@ -14,7 +14,7 @@ import (
 )
 
 // freshInstallation installs the release and creates a MachineDeployment at once, as one file for kubectl apply would.
-func freshInstallation(ctx context.Context, s *site) error {
+func freshInstallation(ctx context.Context, s *environment) error {
 	if err := s.prepareNamespace(ctx); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func freshInstallation(ctx context.Context, s *site) error {
 	}
 	step("helm install returned after %.1f s", time.Since(start).Seconds())
 	created := time.Now()
-	if err := s.fleet.Create(ctx, 4); err != nil {
+	if err := s.workflow.Create(ctx, 4); err != nil {
 		return err
 	}
 	if err := s.await(ctx, "the first Machine is Running", s.anyRunning); err != nil {
@@ -38,15 +38,15 @@ func freshInstallation(ctx context.Context, s *site) error {
 	if err := s.createSteady(ctx, 2); err != nil {
 		return err
 	}
-	if _, err := s.awaitMachines(ctx, map[string]int{s.fleet.Deployment(): 4, steady: 2}); err != nil {
+	if _, err := s.awaitMachines(ctx, map[string]int{s.workflow.Deployment(): 4, steady: 2}); err != nil {
 		return err
 	}
 	step("6 Machines run")
 	return s.handOver(ctx)
 }
 
-func (s *site) anyRunning(ctx context.Context) error {
-	machines, err := s.fleet.Machines(ctx)
+func (s *environment) anyRunning(ctx context.Context) error {
+	machines, err := s.workflow.Machines(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *site) anyRunning(ctx context.Context) error {
 }
 
 // handOver deletes the leader's Pod in the usual way: the leader releases its Lease before it ends.
-func (s *site) handOver(ctx context.Context) error {
+func (s *environment) handOver(ctx context.Context) error {
 	pod, holder, err := s.leader(ctx)
 	if err != nil {
 		return err
@@ -76,8 +76,8 @@ func (s *site) handOver(ctx context.Context) error {
 }
 
 // leaderCrash kills the leader of machine-controller in the middle of a rollout.
-func leaderCrash(ctx context.Context, s *site) error {
-	wanted := map[string]int{s.fleet.Deployment(): 4, steady: 2}
+func leaderCrash(ctx context.Context, s *environment) error {
+	wanted := map[string]int{s.workflow.Deployment(): 4, steady: 2}
 	before, err := s.awaitMachines(ctx, wanted)
 	if err != nil {
 		return err
@@ -87,10 +87,10 @@ func leaderCrash(ctx context.Context, s *site) error {
 		return err
 	}
 	defer stop()
-	if err := s.fleet.Roll(ctx, "medium"); err != nil {
+	if err := s.workflow.Roll(ctx, "medium"); err != nil {
 		return err
 	}
-	if err := s.await(ctx, "the rollout is half done", func(ctx context.Context) error { return s.halfDone(ctx, before[s.fleet.Deployment()]) }); err != nil {
+	if err := s.await(ctx, "the rollout is half done", func(ctx context.Context) error { return s.halfDone(ctx, before[s.workflow.Deployment()]) }); err != nil {
 		return err
 	}
 	holder, err := s.crashLeader(ctx)
@@ -115,12 +115,12 @@ func leaderCrash(ctx context.Context, s *site) error {
 }
 
 // checkRollout checks that each of 4 Machines was replaced once, and that the 2 others are the same.
-func (s *site) checkRollout(ctx context.Context, before, after map[string]map[string]types.UID, seen func() int) error {
+func (s *environment) checkRollout(ctx context.Context, before, after map[string]map[string]types.UID, seen func() int) error {
 	if err := checkSame(before[steady], after[steady]); err != nil {
 		return err
 	}
-	for name := range after[s.fleet.Deployment()] {
-		if _, old := before[s.fleet.Deployment()][name]; old {
+	for name := range after[s.workflow.Deployment()] {
+		if _, old := before[s.workflow.Deployment()][name]; old {
 			return fmt.Errorf("the Machine %s was not replaced", name)
 		}
 	}
@@ -133,14 +133,14 @@ func (s *site) checkRollout(ctx context.Context, before, after map[string]map[st
 }
 
 // halfDone reports whether some Machines of the rollout are new and some old.
-func (s *site) halfDone(ctx context.Context, old map[string]types.UID) error {
-	machines, err := s.fleet.Machines(ctx)
+func (s *environment) halfDone(ctx context.Context, old map[string]types.UID) error {
+	machines, err := s.workflow.Machines(ctx)
 	if err != nil {
 		return err
 	}
 	replaced, kept := 0, 0
 	for _, m := range machines {
-		if m.Labels[clusterv1.MachineDeploymentNameLabel] != s.fleet.Deployment() {
+		if m.Labels[clusterv1.MachineDeploymentNameLabel] != s.workflow.Deployment() {
 			continue
 		}
 		if _, isOld := old[m.Name]; isOld {
@@ -159,17 +159,17 @@ func (s *site) halfDone(ctx context.Context, old map[string]types.UID) error {
 }
 
 // upgrade installs the release before, and upgrades it while machines run.
-func upgrade(ctx context.Context, s *site) error {
+func upgrade(ctx context.Context, s *environment) error {
 	if err := s.prepareNamespace(ctx); err != nil {
 		return err
 	}
 	if err := s.helm.Install(ctx, releaseName, s.before.chart, simulated(), false); err != nil {
 		return err
 	}
-	if err := s.fleet.Create(ctx, 3); err != nil {
+	if err := s.workflow.Create(ctx, 3); err != nil {
 		return err
 	}
-	wanted := map[string]int{s.fleet.Deployment(): 3}
+	wanted := map[string]int{s.workflow.Deployment(): 3}
 	before, err := s.awaitMachines(ctx, wanted)
 	if err != nil {
 		return err
@@ -186,15 +186,15 @@ func upgrade(ctx context.Context, s *site) error {
 		return err
 	}
 	step("all managers are those of release %s %.1f s after helm upgrade began", s.now.version, time.Since(start).Seconds())
-	if err := s.fleet.Scale(ctx, 4); err != nil {
+	if err := s.workflow.Scale(ctx, 4); err != nil {
 		return err
 	}
-	after, err := s.awaitMachines(ctx, map[string]int{s.fleet.Deployment(): 4})
+	after, err := s.awaitMachines(ctx, map[string]int{s.workflow.Deployment(): 4})
 	if err != nil {
 		return err
 	}
-	for name, uid := range before[s.fleet.Deployment()] {
-		if after[s.fleet.Deployment()][name] != uid {
+	for name, uid := range before[s.workflow.Deployment()] {
+		if after[s.workflow.Deployment()][name] != uid {
 			return fmt.Errorf("the Machine %s was replaced", name)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 // observeMachines returns the number of distinct Machines that existed at any time since, until stop is called.
-func (s *site) observeMachines(ctx context.Context) (count func() int, stop func(), err error) {
+func (s *environment) observeMachines(ctx context.Context) (count func() int, stop func(), err error) {
 	watching, err := client.NewWithWatch(s.stack.Management.AdminConfig(), client.Options{Scheme: s.client.Scheme()})
 	if err != nil {
 		return nil, nil, err
 	}
-	stream, err := watching.Watch(ctx, &clusterv1.MachineList{}, client.InNamespace(s.fleet.Namespace))
+	stream, err := watching.Watch(ctx, &clusterv1.MachineList{}, client.InNamespace(s.workflow.Namespace))
 	if err != nil {
 		return nil, nil, err
 	}

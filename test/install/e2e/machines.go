@@ -25,19 +25,19 @@ import (
 const steady = "demo-steady"
 
 // createSteady creates it, as a copy of the other one.
-func (s *site) createSteady(ctx context.Context, replicas int32) error {
-	other := s.fleet.MachineDeployment()
+func (s *environment) createSteady(ctx context.Context, replicas int32) error {
+	other := s.workflow.MachineDeployment()
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(other), other); err != nil {
 		return err
 	}
 	spec := clusterv1.MachineDeploymentSpec{ClusterName: other.Spec.ClusterName, Replicas: &replicas, Template: *other.Spec.Template.DeepCopy()}
 	delete(spec.Template.Labels, clusterv1.MachineDeploymentNameLabel)
-	return s.client.Create(ctx, &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.fleet.Namespace, Name: steady}, Spec: spec})
+	return s.client.Create(ctx, &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.workflow.Namespace, Name: steady}, Spec: spec})
 }
 
 // awaitMachines waits until the Cluster has exactly that many Machines per MachineDeployment, all Running and up to date,
 // each with a Node, a SimMachine and an instance of its own and none beside them. It returns the Machines' UIDs by name.
-func (s *site) awaitMachines(ctx context.Context, wanted map[string]int) (map[string]map[string]types.UID, error) {
+func (s *environment) awaitMachines(ctx context.Context, wanted map[string]int) (map[string]map[string]types.UID, error) {
 	var found map[string]map[string]types.UID
 	err := s.await(ctx, fmt.Sprintf("Machines run: %v", wanted), func(ctx context.Context) (err error) {
 		found, err = s.running(ctx)
@@ -57,8 +57,8 @@ func (s *site) awaitMachines(ctx context.Context, wanted map[string]int) (map[st
 }
 
 // running returns the UIDs of all Machines by MachineDeployment and name, or which one does not run.
-func (s *site) running(ctx context.Context) (map[string]map[string]types.UID, error) {
-	machines, err := s.fleet.Machines(ctx)
+func (s *environment) running(ctx context.Context) (map[string]map[string]types.UID, error) {
+	machines, err := s.workflow.Machines(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,16 +82,16 @@ func (s *site) running(ctx context.Context) (map[string]map[string]types.UID, er
 }
 
 // countOf reports whether there are exactly that many Machines, SimMachines, Nodes and instances.
-func (s *site) countOf(ctx context.Context, want int) error {
-	machines, err := s.fleet.Machines(ctx)
+func (s *environment) countOf(ctx context.Context, want int) error {
+	machines, err := s.workflow.Machines(ctx)
 	if err != nil {
 		return err
 	}
 	infra := &infrav1.SimMachineList{}
-	if err := s.client.List(ctx, infra, client.InNamespace(s.fleet.Namespace)); err != nil {
+	if err := s.client.List(ctx, infra, client.InNamespace(s.workflow.Namespace)); err != nil {
 		return err
 	}
-	nodes, err := s.fleet.Nodes(ctx)
+	nodes, err := s.workflow.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *site) countOf(ctx context.Context, want int) error {
 }
 
 // instances are the names of the simulated instances, as the provider keeps them on the PersistentVolume.
-func (s *site) instances() ([]string, error) {
+func (s *environment) instances() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(s.node.Root, stateFolder))
 	if err != nil {
 		return nil, err
@@ -129,12 +129,12 @@ func checkSame(before, after map[string]types.UID) error {
 }
 
 // deleteFleet deletes the Cluster with everything in it, and waits until nothing is left of it.
-func (s *site) deleteFleet(ctx context.Context) error {
-	if err := s.fleet.Delete(ctx); err != nil {
+func (s *environment) deleteFleet(ctx context.Context) error {
+	if err := s.workflow.Delete(ctx); err != nil {
 		return err
 	}
 	return s.await(ctx, "nothing is left of the machines", func(ctx context.Context) error {
-		left, err := s.fleet.Remaining(ctx)
+		left, err := s.workflow.Remaining(ctx)
 		if err != nil {
 			return err
 		}

@@ -23,23 +23,23 @@ import (
 	"drover.io/test/workflow"
 )
 
-// site is a management cluster with one Node, a workload cluster without, and the releases to install.
-type site struct {
-	root   string
-	stack  *framework.Stack
-	node   *vm.Container
-	client client.Client
-	helm   *helm.Client
-	fleet  *workflow.Workflow
+// environment is a management cluster with one Node, a workload cluster without, and the releases to install.
+type environment struct {
+	root     string
+	stack    *framework.Stack
+	node     *vm.Container
+	client   client.Client
+	helm     *helm.Client
+	workflow *workflow.Workflow
 	// before is the release before now.
 	before, now *release
 	// pristine and pristineWorkload are the objects of both clusters from before the first installation.
 	pristine, pristineWorkload inventory
 }
 
-// startSite starts both clusters and the node. It returns what was started also with an error.
-func startSite(ctx context.Context, root, dir string, before, now *release) (*site, error) {
-	s := &site{root: root, before: before, now: now}
+// startEnvironment starts both clusters and the node. It returns what was started also with an error.
+func startEnvironment(ctx context.Context, root, dir string, before, now *release) (*environment, error) {
+	s := &environment{root: root, before: before, now: now}
 	var err error
 	s.stack, err = framework.Start(ctx, framework.Options{Dir: dir, Uninstalled: true, ControlPlane: func(options *controlplane.Options) {
 		options.ExtraSANs = []string{vm.Gateway, serviceAddress}
@@ -54,7 +54,7 @@ func startSite(ctx context.Context, root, dir string, before, now *release) (*si
 		return s, err
 	}
 	_, port := s.stack.Workload.Endpoint()
-	s.fleet = &workflow.Workflow{
+	s.workflow = &workflow.Workflow{
 		Stack: s.stack, Namespace: "default", Cluster: "demo", Host: vm.Gateway, Server: fmt.Sprintf("https://%s:%d", vm.Gateway, port),
 	}
 	if s.node, err = startNode(root, dir, s.stack.Management, s.stack.Workload); err != nil {
@@ -75,7 +75,7 @@ func startSite(ctx context.Context, root, dir string, before, now *release) (*si
 	return s, err
 }
 
-func (s *site) nodeIsReady(ctx context.Context) error {
+func (s *environment) nodeIsReady(ctx context.Context) error {
 	node := &corev1.Node{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: nodeName}, node); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (s *site) nodeIsReady(ctx context.Context) error {
 	return errors.New("it is not Ready")
 }
 
-// stop ends everything that startSite started. It keeps the logs of the Pods that exist, beside those of the node.
-func (s *site) stop() error {
+// stop ends everything that startEnvironment started. It keeps the logs of the Pods that exist, beside those of the node.
+func (s *environment) stop() error {
 	var errs []error
 	if s.node != nil {
 		logs := filepath.Join(s.node.Root, "var/log/pods")
@@ -108,11 +108,11 @@ func (s *site) stop() error {
 const waitTimeout = 3 * time.Minute
 
 // await looks until check returns nil; its last error is part of the error.
-func (s *site) await(ctx context.Context, what string, check func(context.Context) error) error {
+func (s *environment) await(ctx context.Context, what string, check func(context.Context) error) error {
 	return s.awaitFor(ctx, waitTimeout, what, check)
 }
 
-func (s *site) awaitFor(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {
+func (s *environment) awaitFor(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		if s.node != nil {
@@ -133,7 +133,7 @@ func (s *site) awaitFor(ctx context.Context, limit time.Duration, what string, c
 }
 
 // explain prints the ends of the logs of the node and its Pods.
-func (s *site) explain() {
+func (s *environment) explain() {
 	if s.node == nil {
 		return
 	}
