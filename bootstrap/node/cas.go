@@ -14,21 +14,29 @@ func addTrustedCAs(n *Node, os distribution, in Input) error {
 	if in.Spec.TrustedCAs == "" {
 		return nil
 	}
-	rest, count := []byte(in.Spec.TrustedCAs), 0
+	if err := checkCertificates("spec.trustedCAs", in.Spec.TrustedCAs); err != nil {
+		return err
+	}
+	n.Files = append(n.Files, File{Path: os.trustFile, Mode: 0o644, Content: []byte(strings.TrimSpace(in.Spec.TrustedCAs) + "\n")})
+	n.Setup = append(n.Setup, os.trustCommand)
+	return nil
+}
+
+// checkCertificates refuses what is not PEM certificates and nothing else.
+func checkCertificates(field, certificates string) error {
+	rest, count := []byte(certificates), 0
 	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			break
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil || block.Type != "CERTIFICATE" {
-			return invalid("spec.trustedCAs", "holds something else than PEM certificates")
+			return invalid(field, "holds something else than PEM certificates")
 		}
 		count++
 	}
 	if count == 0 || strings.TrimSpace(string(rest)) != "" {
-		return invalid("spec.trustedCAs", "must be PEM certificates and nothing else")
+		return invalid(field, "must be PEM certificates and nothing else")
 	}
-	n.Files = append(n.Files, File{Path: os.trustFile, Mode: 0o644, Content: []byte(strings.TrimSpace(in.Spec.TrustedCAs) + "\n")})
-	n.Setup = append(n.Setup, os.trustCommand)
 	return nil
 }

@@ -5,8 +5,6 @@ package node
 
 import (
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -78,22 +76,8 @@ func addContainerd(n *Node, os distribution, in Input) error {
 		File{Path: containerdConfig, Mode: 0o600, Content: append(fmt.Appendf(nil, containerdTOML, sandbox), auth...)},
 		File{Path: "/etc/crictl.yaml", Mode: 0o644, Content: []byte("runtime-endpoint: " + containerdEndpoint + "\nimage-endpoint: " + containerdEndpoint + "\n")},
 	)
-	for m, mirror := range spec.Mirrors {
-		var hosts strings.Builder
-		for i, endpoint := range mirror.Endpoints {
-			if i > 0 {
-				hosts.WriteString("\n")
-			}
-			host, err := quote.TOML(endpoint)
-			if err != nil {
-				return invalid("spec.containerd.mirrors["+itoa(m)+"].endpoints["+itoa(i)+"]", "%v", err)
-			}
-			hosts.WriteString("[host." + host + "]\n  capabilities = [\"pull\", \"resolve\"]\n")
-			if hasAPIPath(endpoint) {
-				hosts.WriteString("  override_path = true\n")
-			}
-		}
-		n.Files = append(n.Files, File{Path: registryFolder + "/" + mirror.Registry + "/hosts.toml", Mode: 0o644, Content: []byte(hosts.String())})
+	if err := addMirrors(n, spec.Mirrors); err != nil {
+		return err
 	}
 	var mounts string
 	if requires := n.requiresMounts(); requires != "" {
@@ -111,13 +95,6 @@ func addContainerd(n *Node, os distribution, in Input) error {
 	unit.DropIns = []DropIn{{Name: "10-drover.conf", Content: mounts + "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + own}}
 	n.Units = append(n.Units, unit)
 	return nil
-}
-
-// hasAPIPath reports whether the path of a mirror is that of the registry API itself, such as /v2/docker. To any other path
-// containerd appends /v2.
-func hasAPIPath(endpoint string) bool {
-	parsed, err := url.Parse(endpoint)
-	return err == nil && slices.Contains(strings.Split(parsed.Path, "/"), "v2")
 }
 
 func sandboxImage(spec bootstrapv1.Containerd) string {

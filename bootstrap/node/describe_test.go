@@ -6,6 +6,7 @@ package node
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -262,6 +263,43 @@ func TestMirrorsAndSandboxImage(t *testing.T) {
 	}
 	if config, _ := contentAt(t, describe(t, minimal(bootstrapv1.Ubuntu)), containerdConfig); !strings.Contains(config, `sandbox_image = "`+defaultSandboxImage+`"`) {
 		t.Errorf("by default it is %q", config)
+	}
+}
+
+func TestCertificatesOfMirrors(t *testing.T) {
+	t.Parallel()
+	authority, err := os.ReadFile("../internal/render/testdata/ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := minimal(bootstrapv1.Ubuntu)
+	in.Spec.Containerd.Mirrors = []bootstrapv1.RegistryMirror{
+		{Registry: "docker.io", Endpoints: []string{"https://a.example", "https://b.example"}, TrustedCAs: string(authority)},
+		{Registry: "registry.example:5000", Endpoints: []string{"https://c.example"}, InsecureSkipTLSVerify: new(true)},
+	}
+	n := describe(t, in)
+	for file, want := range map[string]string{
+		"docker.io/ca.pem": string(authority),
+		"docker.io/hosts.toml": `[host."https://a.example"]
+  capabilities = ["pull", "resolve"]
+  ca = "/etc/containerd/certs.d/docker.io/ca.pem"
+
+[host."https://b.example"]
+  capabilities = ["pull", "resolve"]
+  ca = "/etc/containerd/certs.d/docker.io/ca.pem"
+`,
+		"registry.example:5000/hosts.toml": `[host."https://c.example"]
+  capabilities = ["pull", "resolve"]
+  skip_verify = true
+`,
+	} {
+		if got, _ := contentAt(t, n, registryFolder+"/"+file); got != want {
+			t.Errorf("%s: -want +got:\n%s", file, cmp.Diff(want, got))
+		}
+	}
+	in.Spec.Containerd.Mirrors[0].TrustedCAs = "no certificate"
+	if _, err := Describe(in); err == nil || !strings.HasPrefix(err.Error(), "spec.containerd.mirrors[0].trustedCAs: ") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -30,6 +30,7 @@ type Containerd struct {
 }
 
 // RegistryMirror names the mirrors of one registry.
+// +kubebuilder:validation:XValidation:rule="!has(self.insecureSkipTLSVerify) || !self.insecureSkipTLSVerify || !has(self.trustedCAs)",message="set trustedCAs or insecureSkipTLSVerify, not both"
 type RegistryMirror struct {
 	// registry is the host of the registry, with its port if it has one, such as docker.io; _default stands
 	// for every registry that is not named.
@@ -49,6 +50,18 @@ type RegistryMirror struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	// +kubebuilder:validation:items:Pattern=`^https?://[^\s"'\\]+$`
 	Endpoints []string `json:"endpoints,omitempty"`
+
+	// trustedCAs are PEM certificates of authorities that containerd trusts for these endpoints, besides those of the host.
+	// Default: none.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	TrustedCAs string `json:"trustedCAs,omitempty"`
+
+	// insecureSkipTLSVerify makes containerd accept any certificate of these endpoints. Whoever is between the host and
+	// the mirror can then replace images that are named by tag. Default false.
+	// +optional
+	InsecureSkipTLSVerify *bool `json:"insecureSkipTLSVerify,omitempty"`
 }
 
 // Binaries are programs to download. Each is a list with at most one entry per architecture; the host takes
