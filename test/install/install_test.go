@@ -80,7 +80,12 @@ func start(t *testing.T) (*controlplane.ControlPlane, client.Client) {
 // read returns the objects of a file of a release, in its order.
 func read(t *testing.T, version, file string) []*unstructured.Unstructured {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(made[version], file))
+	return readFile(t, filepath.Join(made[version], file))
+}
+
+func readFile(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -126,20 +127,22 @@ func (p Provider) Write(folder string, c *chart.Chart) error {
 // series are the major and minor version of a release.
 var series = regexp.MustCompile(`^v(\d+)\.(\d+)\.`)
 
-// metadata is the metadata.yaml of clusterctl, with the contract of the release series. Each minor version adds an entry; until there is more than one
-// they all have the same contract.
+// metadata is the metadata.yaml of clusterctl. It lists every minor version up to this one, as an upgrade looks up the
+// version that is installed in the metadata of the one that follows. They all have the same contract.
 func (p Provider) metadata(version string) ([]byte, error) {
 	found := series.FindStringSubmatch(version)
 	if found == nil {
 		return nil, fmt.Errorf("%q is no semantic version", version)
 	}
-	return fmt.Appendf(nil, `apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
-kind: Metadata
-releaseSeries:
-- major: %s
-  minor: %s
-  contract: %s
-`, found[1], found[2], contract), nil
+	newest, err := strconv.Atoi(found[2])
+	if err != nil {
+		return nil, fmt.Errorf("minor version of %q: %w", version, err)
+	}
+	content := []byte("apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\nreleaseSeries:\n")
+	for minor := range newest + 1 {
+		content = fmt.Appendf(content, "- major: %s\n  minor: %d\n  contract: %s\n", found[1], minor, contract)
+	}
+	return content, nil
 }
 
 // FindConfig returns a configuration file of clusterctl that names every provider of the repository in a folder, by what

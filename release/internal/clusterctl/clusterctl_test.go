@@ -135,6 +135,12 @@ func TestMetadata(t *testing.T) {
 kind: Metadata
 releaseSeries:
 - major: 1
+  minor: 0
+  contract: v1beta2
+- major: 1
+  minor: 1
+  contract: v1beta2
+- major: 1
   minor: 2
   contract: v1beta2
 `
