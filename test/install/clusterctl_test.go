@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,6 +115,7 @@ func TestClusterctl(t *testing.T) {
 		}
 	}
 	ctl.mustRun(t, initialize...)
+	wantProviders(t, c, version, "bootstrap-drover", "cluster-api", "infrastructure-drover-hetzner", "infrastructure-drover-sim")
 
 	generated := filepath.Join(ctl.folder, "cluster.yaml")
 	ctl.mustRun(t, "generate", "cluster", "edge", "--config", before, "--infrastructure", "drover-sim:"+version, "--target-namespace", "default",
@@ -129,6 +131,7 @@ func TestClusterctl(t *testing.T) {
 		t.Errorf("clusterctl upgrade plan does not offer %s for each provider:\n%s", nextVersion, plan)
 	}
 	ctl.mustRun(t, "upgrade", "apply", "--config", after, "--contract", "v1beta2")
+	wantProviders(t, c, nextVersion, "bootstrap-drover", "cluster-api", "infrastructure-drover-hetzner", "infrastructure-drover-sim")
 	if got := uids(t, c, objects); !slices.Equal(got, kept) {
 		t.Errorf("objects were replaced by the upgrade: got %v, want %v", got, kept)
 	}
@@ -140,6 +143,37 @@ func TestClusterctl(t *testing.T) {
 	}
 	if err := c.Get(t.Context(), types.NamespacedName{Name: "hetznermachines.infrastructure.drover.io"}, crdNamed("")); err != nil {
 		t.Errorf("the kinds of a removed provider: got %v, want them to stay without --include-crd", err)
+	}
+	wantProviders(t, c, nextVersion, "bootstrap-drover", "cluster-api", "infrastructure-drover-sim")
+
+	if output, err := ctl.run(t.Context(), "delete", "--config", after, "--infrastructure", "drover-sim", "--include-crd"); err == nil {
+		t.Errorf("the kinds of objects that exist are deleted:\n%s", output)
+	}
+	ctl.mustRun(t, "delete", "--config", after, "--core", "cluster-api", "--bootstrap", "drover", "--infrastructure", "drover-sim")
+	wantProviders(t, c, nextVersion)
+	if got := uids(t, c, objects); !slices.Equal(got, kept) {
+		t.Errorf("objects were replaced by the removal of all providers: got %v, want %v", got, kept)
+	}
+}
+
+// wantProviders compares what clusterctl has installed, and the version of each.
+func wantProviders(t *testing.T, c client.Client, version string, want ...string) {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "clusterctl.cluster.x-k8s.io", Version: "v1alpha3", Kind: "ProviderList"})
+	if err := c.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, each := range list.Items {
+		got = append(got, each.GetName())
+		if installed, _, _ := unstructured.NestedString(each.Object, "version"); installed != version {
+			t.Errorf("%s has the version %q, want %s", each.GetName(), installed, version)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("installed are %q, want %q", got, want)
 	}
 }
 
