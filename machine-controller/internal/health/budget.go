@@ -55,7 +55,7 @@ func refusedByOwner(m *clusterv1.Machine) bool {
 
 // Holds reports whether the Machine has a place in the budget: it is marked, or it is a
 // replacement that has not settled.
-func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !refusedByOwner(m)) || unsettled(m) }
+func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !refusedByOwner(m)) || Unsettled(m) }
 
 // InFlight counts the places of a budget that are taken: by Machines that hold one, and by
 // those that are deleted and not replaced yet.

@@ -95,9 +95,9 @@ func annotate(object metav1.Object, key string, value any) {
 	object.SetAnnotations(annotations)
 }
 
-// unsettled reports whether the Machine is a replacement that has not settled. One that was
+// Unsettled reports whether the Machine is a replacement that has not settled. One that was
 // taken out of health checks never will, and must not keep its place in the budget for that.
-func unsettled(m *clusterv1.Machine) bool {
+func Unsettled(m *clusterv1.Machine) bool {
 	r, replaces := ReplacementOf(m)
 	return replaces && !r.Settled && !unchecked(m)
 }
@@ -112,7 +112,7 @@ func unchecked(m *clusterv1.Machine) bool {
 // SettlesAt is when an open replacement will have settled; zero while it is not healthy.
 func SettlesAt(m *clusterv1.Machine) time.Time {
 	succeeded := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
-	if !unsettled(m) || succeeded == nil || succeeded.Status != metav1.ConditionTrue {
+	if !Unsettled(m) || succeeded == nil || succeeded.Status != metav1.ConditionTrue {
 		return time.Time{}
 	}
 	return succeeded.LastTransitionTime.Add(Settle)
