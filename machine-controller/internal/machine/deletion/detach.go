@@ -58,7 +58,9 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 	case requesterror.IsUnanswered(err):
 		return unanswered(d.waiting(s)), nil
 	case err != nil:
-		return Progress{}, fmt.Errorf("waiting for volumes: %w", err)
+		waiting := d.waiting(s)
+		waiting.Message = requesterror.Truncate(err.Error())
+		return waiting, fmt.Errorf("waiting for volumes: %w", err)
 	case result.Done:
 		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
 			ctrl.LoggerFrom(ctx).Info("detached volumes from Node", "Node", klog.KRef("", m.Status.NodeRef.Name))

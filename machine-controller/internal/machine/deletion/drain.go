@@ -66,7 +66,10 @@ func (d drainStep) run(ctx context.Context, s *State) (Progress, error) {
 		return unanswered(waiting), nil
 	}
 	if err != nil {
-		return Progress{RequeueAfter: waiting.RequeueAfter}, results.IgnoreNotFoundOrConflict(err)
+		if err = results.IgnoreNotFoundOrConflict(err); err != nil {
+			waiting.Message = requesterror.Truncate(err.Error())
+		}
+		return waiting, err
 	}
 	return d.pass(ctx, s, request, waiting)
 }
