@@ -29,7 +29,7 @@ func NoRedirects(*http.Request, []*http.Request) error { return ErrRedirected }
 type ForbiddenError struct{ Address string }
 
 func (e *ForbiddenError) Error() string {
-	return fmt.Sprintf("%s is not connected to: link-local, multicast, unspecified and metadata addresses are no servers", e.Address)
+	return fmt.Sprintf("connection to %s refused: link-local, multicast, unspecified and metadata addresses are not allowed", e.Address)
 }
 
 // Control is the Control of a [net.Dialer] that connects to no link-local, multicast or unspecified address, whatever

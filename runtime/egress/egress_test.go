@@ -99,7 +99,7 @@ func TestRestrict(t *testing.T) {
 	egress.Restrict(transport, net.Dialer{})
 	client := &http.Client{Transport: transport}
 	for target, problem := range map[string]string{
-		server.URL: "", server.URL + "/long": "headers exceeded", "http://169.254.169.254/": "is not connected to",
+		server.URL: "", server.URL + "/long": "headers exceeded", "http://169.254.169.254/": "addresses are not allowed",
 	} {
 		response, err := client.Get(target)
 		if err == nil {

@@ -28,10 +28,10 @@ func TestAddressThatCannotBeReadIsRefused(t *testing.T) {
 func TestForbiddenErrorNamesTheAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"169.254.169.254:80":          "169.254.169.254 is not connected to: link-local, multicast, unspecified and metadata addresses are no servers",
-		"[::ffff:169.254.169.254]:80": "169.254.169.254 is not connected to: link-local, multicast, unspecified and metadata addresses are no servers",
-		"[fe80::1%eth0]:443":          "fe80::1 is not connected to: link-local, multicast, unspecified and metadata addresses are no servers",
-		"[64:ff9b::a9fe:a9fe]:80":     "64:ff9b::a9fe:a9fe is not connected to: link-local, multicast, unspecified and metadata addresses are no servers",
+		"169.254.169.254:80":          "connection to 169.254.169.254 refused: link-local, multicast, unspecified and metadata addresses are not allowed",
+		"[::ffff:169.254.169.254]:80": "connection to 169.254.169.254 refused: link-local, multicast, unspecified and metadata addresses are not allowed",
+		"[fe80::1%eth0]:443":          "connection to fe80::1 refused: link-local, multicast, unspecified and metadata addresses are not allowed",
+		"[64:ff9b::a9fe:a9fe]:80":     "connection to 64:ff9b::a9fe:a9fe refused: link-local, multicast, unspecified and metadata addresses are not allowed",
 	} {
 		if err := egress.Control("tcp", address, nil); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v", address, err)

@@ -81,12 +81,12 @@ func TestClientGoFindsTheTransportBelow(t *testing.T) {
 func TestMessagesOfErrors(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		"the server's answer is larger than 64 KiB":         &httplimit.TooLargeError{Limit: 64 << 10},
-		"the server's answer is larger than 1023 KiB":       &httplimit.TooLargeError{Limit: 1<<20 - 1},
-		"the server's answer is larger than 1 MiB":          &httplimit.TooLargeError{Limit: 1 << 20},
-		"the server's answer has more than 7 elements":      &httplimit.TooManyElementsError{Limit: 7},
-		`the server answered with "text/x" instead of JSON`: &httplimit.ContentTypeError{ContentType: "text/x"},
-		"enough long answers are being read":                &httplimit.BusyError{},
+		"the server's answer is larger than 64 KiB":             &httplimit.TooLargeError{Limit: 64 << 10},
+		"the server's answer is larger than 1023 KiB":           &httplimit.TooLargeError{Limit: 1<<20 - 1},
+		"the server's answer is larger than 1 MiB":              &httplimit.TooLargeError{Limit: 1 << 20},
+		"the server's answer has more than 7 elements":          &httplimit.TooManyElementsError{Limit: 7},
+		`the server answered with "text/x" instead of JSON`:     &httplimit.ContentTypeError{ContentType: "text/x"},
+		"too many long answers are being read at the same time": &httplimit.BusyError{},
 	} {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)

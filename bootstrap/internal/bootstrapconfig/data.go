@@ -34,8 +34,8 @@ import (
 )
 
 // Keys of the data Secret. value is the contract's; format is what providers expect beside it; token is the
-// token in value, so that the same token can be made again if it expired before the host had booted; redact are the words
-// that are not shown of the console of the host, one in each line.
+// token in value, so that the same token can be made again if it expired before the host had booted; redact lists
+// the words that are removed from what is quoted of the host's console, one in each line.
 const (
 	valueKey  = "value"
 	formatKey = "format"

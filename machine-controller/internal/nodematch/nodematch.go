@@ -19,8 +19,9 @@ type Nodes interface {
 }
 
 // ByProviderID returns the Nodes with the Machine's providerID. It leaves out, and returns as foreign, one that has the name
-// of another Machine of the Cluster which has no Node itself: most likely it is the host of that one. A Node with the name of
-// a third Machine is none of the other's, so that two hosts cannot vouch for each other. The Node to which the
+// of another Machine of the Cluster which has no Node itself: most likely it is the host of that one. Whether the
+// other Machine has a Node is decided without Nodes that are named after a third Machine: otherwise two hosts could confirm
+// the providerIDs of each other. The Node to which the
 // Machine refers already is not left out. named returns the Machine of a name in the Machine's namespace; nil if there is
 // none.
 func ByProviderID(nodes Nodes, m *clusterv1.Machine, named func(name string) (*clusterv1.Machine, error)) (own []*corev1.Node, foreign *corev1.Node, err error) {

@@ -93,7 +93,7 @@ func (t *Throttle[C]) setUnavailable(of scope, err error) {
 	t.unavailable.SetUntil(of, known, known.until.Add(unavailableMax))
 }
 
-// shortened keeps of an error at most the length of a condition: the server of an account chooses its length.
+// shortened truncates an error to the length of a condition, because the server of an account chooses its length.
 func shortened(err error) error {
 	text := err.Error()
 	cut := errorreason.Truncate(text)

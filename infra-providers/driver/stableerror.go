@@ -11,8 +11,8 @@ import (
 	"net/url"
 )
 
-// StableNetworkError leaves out of an error of the network what differs from call to call, because it ends up in a
-// condition: ports, addresses, URLs and the text around the end of a context. Any other error is returned as it is. The
+// StableNetworkError removes from an error of the network what differs from call to call, such as ports, addresses, URLs and
+// the text around the end of a context, so that the message of a condition stays the same. Any other error is returned as it is. The
 // action is a gerund phrase such as "calling EC2".
 func StableNetworkError(err error, action string) error {
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {

@@ -17,10 +17,10 @@ import (
 // request may succeed in a moment.
 type BusyError struct{}
 
-func (*BusyError) Error() string { return "enough long answers are being read" }
+func (*BusyError) Error() string { return "too many long answers are being read at the same time" }
 
 // Seats bounds how many long answers are read at the same time, and so how much memory all servers together can
-// make a manager use: a limit for each answer is none for a thousand of them.
+// make a manager use: a limit for each answer alone does not bound that.
 type Seats struct {
 	short int64
 	seats *fairshare.Seats[string]
