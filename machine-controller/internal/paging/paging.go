@@ -56,7 +56,12 @@ type Budget struct{ kept int }
 
 // Keep counts one object, and fails with [ErrTooLarge] above the limit.
 func (b *Budget) Keep(object interface{ Size() int }) error {
-	if b.kept += object.Size() + overhead; b.kept > Kept {
+	return b.KeepBytes(object.Size() + overhead)
+}
+
+// KeepBytes counts what is kept of an object by a small type of the caller, and fails with [ErrTooLarge] above the limit.
+func (b *Budget) KeepBytes(size int) error {
+	if b.kept += size; b.kept > Kept {
 		return ErrTooLarge
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +46,7 @@ func (w *Waiter) Attached(ctx context.Context, req Request, reports []corev1.Att
 	volumes := make([]Volume, 0, len(attachments))
 	index := map[string]int{}
 	for i := range attachments {
-		v, err := ofAttachment(ctx, req.Client, &attachments[i])
+		v, err := ofAttachment(ctx, req.Client, attachments[i])
 		if err != nil {
 			return nil, err
 		}
@@ -69,15 +68,11 @@ func (w *Waiter) Attached(ctx context.Context, req Request, reports []corev1.Att
 	return append(volumes, reported...), err
 }
 
-func ofAttachment(ctx context.Context, c client.Reader, va *storagev1.VolumeAttachment) (Volume, error) {
-	v := Volume{Attachment: va.Name}
-	if va.DeletionTimestamp != nil {
-		v.DetachRequested = va.DeletionTimestamp.Time
-	}
-	if va.Spec.Source.PersistentVolumeName == nil {
+func ofAttachment(ctx context.Context, c client.Reader, found attachment) (Volume, error) {
+	v := Volume{Attachment: found.name, DetachRequested: found.detachRequested, PersistentVolume: found.persistentVolume}
+	if v.PersistentVolume == "" {
 		return v, nil // written into the Pod itself
 	}
-	v.PersistentVolume = *va.Spec.Source.PersistentVolumeName
 	var pv corev1.PersistentVolume
 	err := c.Get(ctx, client.ObjectKey{Name: v.PersistentVolume}, &pv)
 	switch {

@@ -7,9 +7,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/paging"
@@ -30,12 +32,12 @@ type listBatch struct {
 	started bool
 	done    chan struct{}
 	// attached are the VolumeAttachments that are attached, by Node.
-	attached map[string][]storagev1.VolumeAttachment
+	attached map[string][]attachment
 	err      error
 }
 
 // attached returns the VolumeAttachments of a Node as they were after the call began.
-func (r *listBatches) attached(ctx context.Context, req Request, pageSize int64) ([]storagev1.VolumeAttachment, error) {
+func (r *listBatches) attached(ctx context.Context, req Request, pageSize int64) ([]attachment, error) {
 	joined := r.join(ctx, req, pageSize)
 	select {
 	case <-joined.done:
@@ -81,22 +83,22 @@ func (r *listBatches) run(ctx context.Context, req Request, pageSize int64, next
 	}
 }
 
-func list(ctx context.Context, c client.Reader, pageSize int64) (map[string][]storagev1.VolumeAttachment, error) {
-	found, budget := map[string][]storagev1.VolumeAttachment{}, paging.Budget{}
+func list(ctx context.Context, c client.Reader, pageSize int64) (map[string][]attachment, error) {
+	found, budget := map[string][]attachment{}, paging.Budget{}
 	err := paging.Read(pageSize, func(size int64, token string) (string, error) {
 		page := &storagev1.VolumeAttachmentList{}
 		if err := c.List(ctx, page, client.Limit(size), client.Continue(token)); err != nil {
 			return "", err
 		}
-		for _, va := range page.Items {
-			if !va.Status.Attached {
+		for i := range page.Items {
+			if !page.Items[i].Status.Attached {
 				continue
 			}
-			va = slim(&va)
-			if err := budget.Keep(&va); err != nil {
+			kept, node := newAttachment(&page.Items[i]), page.Items[i].Spec.NodeName
+			if err := budget.KeepBytes(len(kept.name) + len(kept.persistentVolume) + len(node) + attachmentOverhead); err != nil {
 				return "", err
 			}
-			found[va.Spec.NodeName] = append(found[va.Spec.NodeName], va)
+			found[node] = append(found[node], kept)
 		}
 		return page.Continue, nil
 	})
@@ -106,11 +108,22 @@ func list(ctx context.Context, c client.Reader, pageSize int64) (map[string][]st
 	return found, nil
 }
 
-// slim returns what is needed of a VolumeAttachment: there may be thousands.
-func slim(va *storagev1.VolumeAttachment) storagev1.VolumeAttachment {
-	kept := storagev1.VolumeAttachment{}
-	kept.Name, kept.DeletionTimestamp = va.Name, va.DeletionTimestamp
-	kept.Spec.NodeName, kept.Spec.Source.PersistentVolumeName = va.Spec.NodeName, va.Spec.Source.PersistentVolumeName
-	kept.Status.Attached = va.Status.Attached
+// attachment is what is needed of a VolumeAttachment: a large cluster has many thousands.
+type attachment struct {
+	name string
+	// persistentVolume is empty for a volume that is written into the Pod itself.
+	persistentVolume string
+	// detachRequested is the time of the deletion of the VolumeAttachment; zero without one.
+	detachRequested time.Time
+}
+
+// attachmentOverhead is what an attachment takes in memory besides its texts, with the growth of its slice and map.
+const attachmentOverhead = 192
+
+func newAttachment(va *storagev1.VolumeAttachment) attachment {
+	kept := attachment{name: va.Name, persistentVolume: ptr.Deref(va.Spec.Source.PersistentVolumeName, "")}
+	if va.DeletionTimestamp != nil {
+		kept.detachRequested = va.DeletionTimestamp.Time
+	}
 	return kept
 }
