@@ -25,7 +25,11 @@ const (
 // activation key, and the words of files whose content is that of a Secret. It is EveryWord alone where they are too many.
 func SecretWords(in Input) []string {
 	words := map[string]bool{}
-	add := func(word string) { words[word] = word != "" }
+	add := func(word string) {
+		if word != "" {
+			words[word] = true
+		}
+	}
 	add(in.Token)
 	add(strings.TrimSpace(string(in.Secrets[in.Spec.RHEL.Subscription.ActivationKeyFrom])))
 	auths, _ := registryCredentials(in) // Describe reports an error
@@ -34,10 +38,10 @@ func SecretWords(in Input) []string {
 		add(c.Auth)
 	}
 	for _, f := range in.Spec.Files {
-		content := in.Secrets[f.ContentFrom]
 		if f.ContentFrom.Name == "" {
 			continue
 		}
+		content := in.Secrets[f.ContentFrom]
 		if len(content) > maxSecretWords {
 			return []string{EveryWord}
 		}
@@ -47,7 +51,6 @@ func SecretWords(in Input) []string {
 			}
 		}
 	}
-	delete(words, "")
 	size := 0
 	for word := range words {
 		size += len(word) + 1

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Certificate returns the certificate of an authority in PEM whose RSA key has so many bits. Nobody has its private key.
+// Certificate returns the certificate of an authority in PEM whose RSA key has so many bits. Its private key is not known.
 func Certificate(t testing.TB, bits uint) []byte {
 	t.Helper()
 	modulus := new(big.Int).Lsh(big.NewInt(1), bits)
