@@ -171,15 +171,12 @@ func (r *Reconciler[M, C]) record(ctx context.Context, before, after M, owner *c
 
 // owners reads the Machine and the Cluster of a machine; nil for what does not exist.
 func (r *Reconciler[M, C]) owners(ctx context.Context, machine M) (*clusterv1.Machine, *clusterv1.Cluster, error) {
-	ref := inframachine.OwnerReference(machine)
-	if ref == nil {
-		return nil, nil, nil
+	owner, err := inframachine.Owner(ctx, r.Client, machine)
+	if err != nil || owner == nil {
+		return nil, nil, err
 	}
-	owner, cluster := &clusterv1.Machine{}, &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: machine.GetNamespace(), Name: ref.Name}, owner); err != nil || owner.UID != ref.UID {
-		return nil, nil, client.IgnoreNotFound(err)
-	}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: machine.GetNamespace(), Name: owner.Spec.ClusterName}, cluster)
+	cluster := &clusterv1.Cluster{}
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: machine.GetNamespace(), Name: owner.Spec.ClusterName}, cluster)
 	if apierrors.IsNotFound(err) {
 		return owner, nil, nil
 	}

@@ -49,7 +49,7 @@ type state[M driver.Machine, C any] struct {
 
 // observe reads the Machine and the Cluster that the machine belongs to.
 func (r *Reconciler[M, C]) observe(ctx context.Context, machine M) (*state[M, C], error) {
-	owner, err := r.ownerOf(ctx, machine)
+	owner, err := Owner(ctx, r.Client, machine)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +67,15 @@ func (r *Reconciler[M, C]) observe(ctx context.Context, machine M) (*state[M, C]
 	return s, nil
 }
 
-func (r *Reconciler[M, C]) ownerOf(ctx context.Context, machine M) (*clusterv1.Machine, error) {
-	ref := OwnerReference(machine)
+// Owner returns the Machine that owns an object; nil where it has none, or the Machine does not exist any more.
+func Owner(ctx context.Context, reader client.Reader, object metav1.Object) (*clusterv1.Machine, error) {
+	ref := OwnerReference(object)
 	if ref == nil {
 		return nil, nil
 	}
 	owner := &clusterv1.Machine{}
-	key := client.ObjectKey{Namespace: machine.GetNamespace(), Name: ref.Name}
-	if err := client.IgnoreNotFound(r.Client.Get(ctx, key, owner)); err != nil {
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}
+	if err := client.IgnoreNotFound(reader.Get(ctx, key, owner)); err != nil {
 		return nil, err
 	}
 	if owner.UID != ref.UID {
