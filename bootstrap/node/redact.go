@@ -32,7 +32,7 @@ func SecretWords(in Input) []string {
 	}
 	add(in.Token)
 	add(strings.TrimSpace(string(in.Secrets[in.Spec.RHEL.Subscription.ActivationKeyFrom])))
-	auths, _ := registryCredentials(in) // Describe reports an error
+	auths, _ := parseDockerConfig(in) // Describe reports an error
 	for _, c := range auths {
 		add(c.Password)
 		add(c.Auth)
