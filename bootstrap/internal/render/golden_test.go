@@ -174,6 +174,15 @@ func cases() map[string]node.Input {
 		"flatcar-kubeadm":    with(kubeadm(input(bootstrapv1.Flatcar)), func(in *node.Input) { in.Spec.Kubelet.HostnameOverride = "node-1" }),
 		"ubuntu-runtime":     runtimes(input(bootstrapv1.Ubuntu)),
 		"flatcar-runtime":    runtimes(input(bootstrapv1.Flatcar)),
+		"ubuntu-node-ip": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
+			in.Spec.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, Interfaces: []string{"ens10", "enp7s0"}}
+		}),
+		"flatcar-node-ip": with(input(bootstrapv1.Flatcar), func(in *node.Input) {
+			in.Spec.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}}
+		}),
+		"rocky-kubeadm-node-ip": with(kubeadm(input(bootstrapv1.Rocky)), func(in *node.Input) {
+			in.Spec.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Subnets: []string{"10.0.0.0/16", "10.1.0.0/16"}}
+		}),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
