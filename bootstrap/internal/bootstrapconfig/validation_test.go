@@ -80,6 +80,17 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a subnet without its family": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Subnets: []string{"10.0.0.0/8", "fd00::/8"}}
 		}, "spec.kubelet.nodeIP.subnets"},
+		"a subscription by a key without its organization": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.OperatingSystem, s.RHEL.Subscription.ActivationKeyFrom = bootstrapv1.RHEL, bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}
+		}, "spec.rhel.subscription"},
+		"a subscription by a user without a password": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.OperatingSystem, s.RHEL.Subscription.UsernameFrom = bootstrapv1.RHEL, bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}
+		}, "spec.rhel.subscription"},
+		"a subscription in two ways": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			ref := bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}
+			s.OperatingSystem = bootstrapv1.RHEL
+			s.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1", ActivationKeyFrom: ref, UsernameFrom: ref, PasswordFrom: ref}
+		}, "spec.rhel.subscription"},
 		"a DNS server that is no address": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ClusterDNS = []string{"dns"} }, "spec.kubelet.clusterDNS"},
 		"a checksum that is none": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test", SHA256: "x"}}

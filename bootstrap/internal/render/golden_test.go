@@ -199,6 +199,12 @@ func cases() map[string]node.Input {
 			in.Spec.Kubelet.ProviderID = "aws:///${COREOS_EC2_AVAILABILITY_ZONE}/${COREOS_EC2_INSTANCE_ID}"
 			in.Spec.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff
 		}),
+		"rhel-user": with(input(bootstrapv1.RHEL), func(in *node.Input) {
+			user, password := bootstrapv1.SecretKeyReference{Name: "rhsm", Key: "user"}, bootstrapv1.SecretKeyReference{Name: "rhsm", Key: "password"}
+			in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}"
+			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{UsernameFrom: user, PasswordFrom: password}
+			in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{user: []byte("operator\n"), password: []byte(`hunter2' " {{ 7*7 }} {% raw %} $(touch /canary) \ #`)}
+		}),
 		"rhel-subscription": with(input(bootstrapv1.RHEL), func(in *node.Input) {
 			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test:443/rhsm", ContentURL: "https://satellite.example.test/pulp/content"}
 			in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte("kubernetes\n")}

@@ -223,7 +223,7 @@ func triedOn(host string) []leaf {
 // free are fields whose strings are code, names of other objects, or read by the controller alone.
 var free = []string{
 	".spec.preCommands", ".spec.postCommands", ".spec.kubelet.configuration",
-	".spec.containerd.registryCredentialsFrom", ".spec.rhel.subscription.activationKeyFrom", ".spec.files.contentFrom",
+	".spec.containerd.registryCredentialsFrom", ".spec.rhel.subscription.activationKeyFrom", ".spec.rhel.subscription.usernameFrom", ".spec.rhel.subscription.passwordFrom", ".spec.rhel.subscription.unregister", ".spec.files.contentFrom",
 	".spec.profileRef.name", ".spec.operatingSystem", ".spec.format", ".spec.packageUpgrade", ".spec.hostname", ".spec.join.method", ".spec.kubelet.cloudProvider", ".spec.kubelet.nodeIP.ipFamilies", ".spec.flatcar.updates",
 	".Token", // which we make
 	".spec.files.encoding", ".spec.files.permissions", ".spec.disks.partitionTable", ".spec.disks.filesystem", ".spec.trustedCAs",

@@ -84,6 +84,7 @@ echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
 [ -z "$1" ] || echo "MOUNT $(findmnt --noheadings --raw --output TARGET,FSTYPE "$1") $(blkid -c /dev/null -o value -s LABEL "$1")"
 echo "DNF $(tail -n +2 /etc/dnf/dnf.conf)"
 [ ! -e /etc/apt/apt.conf.d/90drover-proxy ] || while read -r line; do echo "APT $line"; done </etc/apt/apt.conf.d/90drover-proxy
+[ ! -e /var/lib/cloud/instance/drover-subscription ] || echo "REGISTERED here"
 [ ! -e /canary ] || echo "CANARY is there"
 while IFS= read -r line; do echo "CALL $line"; done </shims.log
 cat /etc/sudoers.d/* 2>/dev/null | while IFS= read -r line; do echo "SUDO $line"; done
