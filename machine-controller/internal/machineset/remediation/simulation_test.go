@@ -270,7 +270,10 @@ func TestReplacementsThatFailDoNotStopAShrunkBudget(t *testing.T) {
 	t.Parallel()
 	w := newSimulation()
 	w.run(6*time.Hour, map[string]func(*simulation){
-		"12:05:00": func(w *simulation) { makeUnreachable(func(n int) bool { return n == 7 || n == 8 })(w); w.joinable = false },
+		"12:05:00": func(w *simulation) {
+			makeUnreachable(func(n int) bool { return n == 7 || n == 8 })(w)
+			w.joinable = false
+		},
 		"12:15:00": func(w *simulation) { w.limit = 1 },
 		"12:40:00": func(w *simulation) {
 			w.joinable = true
