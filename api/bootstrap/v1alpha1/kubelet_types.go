@@ -14,7 +14,7 @@ import (
 type Kubelet struct {
 	// configuration is a fragment of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that is merged
 	// over ours: objects are merged, anything else replaces, null removes. Fields that the kubelet would not
-	// know, and more than 16 KiB, are refused. Default: none.
+	// know, more than six levels of objects and lists in one another, and more than 16 KiB are refused. Default: none.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
