@@ -24,11 +24,11 @@ func TestSecretWordsAreThoseOfAllReferences(t *testing.T) {
 	in.Spec.RHEL.Subscription.ActivationKeyFrom = bootstrapv1.SecretKeyReference{Name: "rhel", Key: "key"}
 	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{
 		file: []byte("user=operator\npassword: \"p@ss:w0rd!\"\nport = 80\n"),
-		in.Spec.Containerd.RegistryCredentialsFrom:  []byte(`{"auths":{"registry.example.test":{"username":"puller","password":"short","auth":"cHVsbGVyOnNob3J0"}}}`),
+		in.Spec.Containerd.RegistryCredentialsFrom:  []byte(`{"auths":{"registry.example.test":{"username":"puller","password":"short","auth":"cHVsbGVyOmZ1bGw="}}}`),
 		in.Spec.RHEL.Subscription.ActivationKeyFrom: []byte("key-1\n"),
 		{Name: "", Key: "x"}:                        []byte("not referred to"),
 	}
-	want := []string{"abcdef.0123456789abcdef", "cHVsbGVyOnNob3J0", "key-1", "operator", "p@ss:w0rd!", "password:", "short"}
+	want := []string{"abcdef.0123456789abcdef", "cHVsbGVyOmZ1bGw=", "full", "key-1", "operator", "p@ss:w0rd!", "password:", "short"}
 	if diff := cmp.Diff(want, SecretWords(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
