@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 
+	systemd "github.com/coreos/go-systemd/v22/unit"
 	ignconfig "github.com/coreos/ignition/v2/config/v3_4"
 	"github.com/coreos/ignition/v2/config/v3_4/types"
 
@@ -56,17 +57,19 @@ func Render(n *node.Node) ([]byte, error) {
 			files = append(files, node.File{Path: "/etc/sudoers.d/" + u.Name, Mode: 0o440, Content: []byte(u.Name + " " + u.Sudo + "\n")})
 		}
 	}
+	for _, u := range append(n.Units, node.Unit{Name: node.BootstrapUnit, Content: bootstrapUnit, Enabled: true}) {
+		if u.Jinja {
+			return nil, fmt.Errorf("writing Ignition configuration: it cannot fill in the expressions of %s", u.Name)
+		}
+		short, long := unit(u)
+		config.Systemd.Units = append(config.Systemd.Units, short)
+		files = append(files, long...)
+	}
 	for _, f := range files {
 		if f.Jinja {
 			return nil, fmt.Errorf("writing Ignition configuration: it cannot fill in the expressions of %s", f.Path)
 		}
 		config.Storage.Files = append(config.Storage.Files, file(f))
-	}
-	for _, u := range append(n.Units, node.Unit{Name: node.BootstrapUnit, Content: bootstrapUnit, Enabled: true}) {
-		if u.Jinja {
-			return nil, fmt.Errorf("writing Ignition configuration: it cannot fill in the expressions of %s", u.Name)
-		}
-		config.Systemd.Units = append(config.Systemd.Units, unit(u))
 	}
 	out, err := json.Marshal(config)
 	if err != nil {
@@ -89,18 +92,37 @@ func user(u node.User) types.PasswdUser {
 	return out
 }
 
-func unit(u node.Unit) types.Unit {
-	out := types.Unit{Name: u.Name}
-	if u.Content != "" {
+// unit writes a unit. What of it has a long line is written as files, whose content Ignition does not check: systemd reads
+// lines of a megabyte, Ignition refuses the configuration.
+func unit(u node.Unit) (out types.Unit, long []node.File) {
+	const folder = "/etc/systemd/system/"
+	out.Name = u.Name
+	switch {
+	case hasLongLine(u.Content):
+		long = append(long, node.File{Path: folder + u.Name, Mode: 0o644, Content: []byte(u.Content)})
+	case u.Content != "":
 		out.Contents = &u.Content
 	}
 	if u.Enabled {
 		out.Enabled = &u.Enabled // the script enables the others, in order
 	}
 	for _, d := range u.DropIns {
+		if hasLongLine(d.Content) {
+			long = append(long, node.File{Path: folder + u.Name + ".d/" + d.Name, Mode: 0o644, Content: []byte(d.Content)})
+			continue
+		}
 		out.Dropins = append(out.Dropins, types.Dropin{Name: d.Name, Contents: &d.Content})
 	}
-	return out
+	return out, long
+}
+
+func hasLongLine(content string) bool {
+	for line := range strings.Lines(content) {
+		if len(line) >= systemd.SYSTEMD_LINE_MAX {
+			return true
+		}
+	}
+	return false
 }
 
 // reportText is the validator's report on one line.

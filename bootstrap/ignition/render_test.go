@@ -163,6 +163,28 @@ func TestNodeIsWritten(t *testing.T) {
 	}
 }
 
+// TestUnitWithALongLineIsWritten: Ignition refuses lines in units from 2,048 bytes on, which systemd reads.
+func TestUnitWithALongLineIsWritten(t *testing.T) {
+	t.Parallel()
+	long := "[Service]\nExecStart=/bin/a \\\n  --labels=" + strings.Repeat("x", 5000) + "\n"
+	config := render(t, &node.Node{Units: []node.Unit{
+		{Name: "a.service", Content: long, Enabled: true, DropIns: []node.DropIn{{Name: "x.conf", Content: "[Service]\n"}, {Name: "y.conf", Content: long}}},
+	}})
+	for _, path := range []string{"/etc/systemd/system/a.service", "/etc/systemd/system/a.service.d/y.conf"} {
+		f := fileAt(t, config, path)
+		if got := contentOf(t, f.Contents); got != long || *f.Mode != 0o644 {
+			t.Errorf("%s has %d bytes and mode %o", path, len(got), *f.Mode)
+		}
+	}
+	units := []types.Unit{
+		{Name: "a.service", Enabled: new(true), Dropins: []types.Dropin{{Name: "x.conf", Contents: new("[Service]\n")}}},
+		{Name: node.BootstrapUnit, Contents: new(bootstrapUnit), Enabled: new(true)},
+	}
+	if diff := cmp.Diff(units, config.Systemd.Units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+}
+
 func TestNodeWithoutHostnameKeepsThatOfTheInfrastructure(t *testing.T) {
 	t.Parallel()
 	for _, f := range render(t, &node.Node{}).Storage.Files {

@@ -50,6 +50,9 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		"configuration with an unknown field": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"maxPod":1}`)}
 		}, "spec.kubelet.configuration"},
+		"a mirror that is there twice": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Containerd.Mirrors = []bootstrapv1.RegistryMirror{{Registry: "docker.io", Endpoints: []string{"https://a.example", "https://b.example", "https://a.example"}}}
+		}, "spec.containerd.mirrors[0].endpoints[2]"},
 		"label of Kubernetes": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.NodeLabels = map[string]string{"topology.k8s.io/x": "y"}
 		}, "spec.kubelet.nodeLabels[topology.k8s.io/x]"},

@@ -28,6 +28,9 @@ func addMirrors(n *Node, mirrors []bootstrapv1.RegistryMirror) error {
 			if i > 0 {
 				hosts.WriteString("\n")
 			}
+			if slices.Contains(mirror.Endpoints[:i], endpoint) {
+				return invalid(field+".endpoints["+itoa(i)+"]", "is there twice, which containerd does not read")
+			}
 			host, err := quote.TOML(endpoint)
 			if err != nil {
 				return invalid(field+".endpoints["+itoa(i)+"]", "%v", err)

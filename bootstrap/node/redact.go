@@ -5,6 +5,7 @@ package node
 
 import (
 	"bytes"
+	"encoding/base64"
 	"maps"
 	"slices"
 	"strings"
@@ -44,6 +45,9 @@ func SecretWords(in Input) []string {
 	for _, c := range auths {
 		add(c.Password)
 		add(c.Auth)
+		decoded, _ := base64.StdEncoding.DecodeString(c.Auth) // Describe reports an error
+		_, password, _ := strings.Cut(string(decoded), ":")
+		add(password)
 	}
 	for _, f := range in.Spec.Files {
 		if f.ContentFrom.Name == "" {

@@ -45,7 +45,7 @@ func addTrust(n *Node, _ distribution, in Input) error {
 		return invalid(field, "%q is not the name of a host", serverName)
 	}
 	if block, _ := pem.Decode(in.CA); block == nil || block.Type != "CERTIFICATE" {
-		return fmt.Errorf("reading CA: not a PEM certificate")
+		return invalid("certificate-authority-data of the Cluster's kubeconfig", "does not begin with a PEM certificate")
 	}
 	cluster := &clientcmdapi.Cluster{Server: "https://" + endpoint, TLSServerName: serverName}
 	byKubeadm := in.Spec.Join.Method == bootstrapv1.JoinKubeadm

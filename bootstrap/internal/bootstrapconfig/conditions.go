@@ -14,7 +14,6 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/render"
-	"drover.io/bootstrap/node"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/requesterror"
@@ -78,7 +77,7 @@ func largeReferences(field string) error {
 }
 
 // invalidSpec is read again because what is invalid may be in a Secret or in the Cluster.
-func invalidSpec(err *node.InvalidError) error {
+func invalidSpec(err error) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: requesterror.Truncate(err.Error()), after: poll}
 }
 

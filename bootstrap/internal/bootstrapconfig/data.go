@@ -6,7 +6,6 @@ package bootstrapconfig
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -219,11 +218,8 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 		in.ServiceCIDR = ranges[0]
 	}
 	value, format, err := render.Data(in)
-	if field, is := errors.AsType[*node.InvalidError](err); is {
-		return nil, invalidSpec(field)
-	}
 	if err != nil {
-		return nil, err
+		return nil, invalidSpec(err) // it fails again until something is changed
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -68,6 +69,29 @@ func TestInvalidSpecCreatesNoToken(t *testing.T) {
 				t.Errorf("reading the data Secret: %v, want NotFound", err)
 			}
 		})
+	}
+}
+
+// TestDataThatCannotBeWrittenIsReported: client-go accepts a bundle in which something else comes before the certificate.
+func TestDataThatCannotBeWrittenIsReported(t *testing.T) {
+	t.Parallel()
+	f := newNamespace(t)
+	config, err := clientcmd.Load(workloads.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.CertificateAuthorityData = append([]byte("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"), cluster.CertificateAuthorityData...)
+	}
+	content, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.kubeconfig(content)
+	f.newCluster()
+	message := f.eventually(f.config(f.machine("m1"), nil), clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
+	if !strings.HasPrefix(message, "certificate-authority-data of the Cluster's kubeconfig: ") {
+		t.Errorf("message = %q", message)
 	}
 }
 

@@ -4,6 +4,7 @@
 package render_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +58,14 @@ func TestIgnitionWritesTheFiles(t *testing.T) {
 	everything := cases()["flatcar-all"]
 	everything.Spec.Users = nil // useradd needs a whole distribution below the root directory
 	everything.Spec.Files[1].Owner = ""
-	for name, in := range map[string]node.Input{"flatcar": cases()["flatcar"], "flatcar-metadata": cases()["flatcar-metadata"], "flatcar with everything": everything} {
+	manyLabels := cases()["flatcar"]
+	manyLabels.Spec.Kubelet.NodeLabels = map[string]string{}
+	for i := range 40 {
+		manyLabels.Spec.Kubelet.NodeLabels[fmt.Sprintf("topology.example.test/label-%02d", i)] = strings.Repeat("v", 60)
+	}
+	for name, in := range map[string]node.Input{
+		"flatcar": cases()["flatcar"], "flatcar-metadata": cases()["flatcar-metadata"], "flatcar with everything": everything, "flatcar with many labels": manyLabels,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := apply(t, in)
