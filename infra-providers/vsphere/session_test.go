@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -189,11 +190,13 @@ func TestLifecycleWithEndedSessions(t *testing.T) {
 	}
 }
 
-// TestChangedPasswordCausesOneLogin: a renewal that is refused is no reason to try again and again, which
-// would lock the account.
-func TestChangedPasswordCausesOneLogin(t *testing.T) {
+// TestRefusedPasswordIsSeldomTried: directories lock an account after some logins that failed, and then every other program
+// that uses it cannot log in either.
+func TestRefusedPasswordIsSeldomTried(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t)
+	w.pool.Now = w.now
+	w.stopClock()
 	d := w.connect()
 	if _, err := d.Get(t.Context(), identity("1")); !driver.IsNotFound(err) {
 		t.Fatal(err)
@@ -201,13 +204,34 @@ func TestChangedPasswordCausesOneLogin(t *testing.T) {
 	w.endSessions()
 	w.wire.reset()
 	w.wire.add(&rule{methods: []string{"Login"}, answer: fault("InvalidLogin"), forever: true})
-	if _, err := d.Get(t.Context(), identity("1")); !driver.IsUnauthorized(err) {
-		t.Errorf("got %v, want an UnauthorizedError", err)
+	elsewhere := w.account()
+	elsewhere.Datacenter = "DC0"
+	tryAll := func() {
+		t.Helper()
+		for _, d := range []*vsphere.Driver{d, vsphere.New(w.pool.Open(elsewhere), vsphere.Options{PageSize: 7, Now: w.now})} {
+			for range 10 {
+				if _, err := d.Get(t.Context(), identity("1")); !driver.IsUnauthorized(err) {
+					t.Fatalf("got %v, want an UnauthorizedError", err)
+				}
+			}
+		}
 	}
-	if got := w.wire.count("Login"); got != 1 {
-		t.Errorf("%d logins, want 1", got)
+	for range 30 {
+		tryAll()
+		w.ahead.Add(int64(time.Minute))
+	}
+	if got := w.wire.count("Login"); got < 5 || got > 8 {
+		t.Errorf("%d logins in half an hour", got)
+	}
+
+	other := w.account()
+	other.Password = "another"
+	logins := w.wire.count("Login")
+	if _, err := vsphere.New(w.pool.Open(other), vsphere.Options{Now: w.now}).Get(t.Context(), identity("1")); !driver.IsUnauthorized(err) || w.wire.count("Login") != logins+1 {
+		t.Errorf("another password was not tried at once: %v", err)
 	}
 	w.wire.clear()
+	w.ahead.Add(int64(5 * time.Minute))
 	if _, err := d.Get(t.Context(), identity("1")); !driver.IsNotFound(err) {
 		t.Errorf("after the password was put right: %v", err)
 	}

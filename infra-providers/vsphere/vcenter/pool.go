@@ -36,16 +36,19 @@ type Pool struct {
 	long     *httplimit.Seats
 	// folders are where virtual machines were seen, by any session.
 	folders expiring.Map[location, types.ManagedObjectReference]
+	// refusals are of any session.
+	refusals *expiring.Map[credentials, refusal]
 }
 
 // Open returns the session of an account. Nothing is sent before the session is used.
 func (p *Pool) Open(account Account) *Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	if p.Now != nil {
-		now = p.Now()
+	clock := p.Now
+	if clock == nil {
+		clock = time.Now
 	}
+	now := clock()
 	maps.DeleteFunc(p.sessions, func(_ Account, known *Session) bool { return known.unused(now) > poolTTL })
 	if known := p.sessions[account]; known != nil && known.open() {
 		known.use(now)
@@ -53,8 +56,9 @@ func (p *Pool) Open(account Account) *Session {
 	}
 	if p.long == nil {
 		p.long = httplimit.NewCloudSeats()
+		p.refusals = &expiring.Map[credentials, refusal]{TTL: poolTTL, Max: maxRefusals}
 	}
-	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now, folders: &p.folders}
+	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now, folders: &p.folders, now: clock, refusals: p.refusals}
 	opened.readable.TTL = visibleFor
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}

@@ -75,6 +75,9 @@ type Session struct {
 	long *httplimit.Seats
 	// turn is held while logging in.
 	turn chan struct{}
+	now  func() time.Time
+	// refusals are those of the pool.
+	refusals *expiring.Map[credentials, refusal]
 
 	mu     sync.Mutex
 	bare   *vim25.Client
@@ -147,7 +150,7 @@ func (s *Session) renew(ctx context.Context, number int) error {
 		return err
 	}
 	manager := session.NewManager(bare)
-	if err := manager.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
+	if err := s.logIn(func() error { return manager.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)) }); err != nil {
 		return fmt.Errorf("logging in to %s: %w", s.account.Server, err)
 	}
 	s.mu.Lock()
@@ -350,7 +353,7 @@ func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error
 	}
 	fresh := rest.NewClient(client)
 	s.bound(fresh.Client, httplimit.JSON)
-	if err := fresh.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
+	if err := s.logIn(func() error { return fresh.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)) }); err != nil {
 		return fmt.Errorf("logging in to the REST API of %s: %w", s.account.Server, err)
 	}
 	s.mu.Lock()
