@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"strings"
 
 	"github.com/digitalocean/godo"
 	corev1 "k8s.io/api/core/v1"
@@ -198,7 +197,7 @@ func (d *Driver) yieldReservedIPs(ctx context.Context, owner driver.Owner, yield
 			yield(driver.Remain{}, d.transientError(err))
 			return
 		}
-		if ip.Droplet == nil || !strings.Contains(strings.ToLower(strings.Join(ip.Droplet.Tags, ",")), tag.ReservedIP) {
+		if ip.Droplet == nil || !tag.Has(ip.Droplet.Tags, tag.ReservedIP) {
 			continue
 		}
 		holder := toInstance(ip.Droplet)

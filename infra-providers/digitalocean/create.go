@@ -190,6 +190,9 @@ func toRequest(req driver.Request[InstanceConfig], image godo.DropletCreateImage
 	if config.ReservedIP {
 		request.Tags = append(request.Tags, tag.ReservedIP)
 	}
+	if len(disks) > 0 {
+		request.Tags = append(request.Tags, tag.Volumes)
+	}
 	if !config.PublicNetworking {
 		request.PublicNetworking = &config.PublicNetworking
 	}

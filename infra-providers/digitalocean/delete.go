@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/digitalocean/godo"
 	"github.com/go-logr/logr"
@@ -20,9 +19,9 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Delete implements driver.Driver. The reserved IP and the volumes are deleted first, then the Droplet, then what is left
-// without it, and the claim last. While volumes are being detached Delete returns with the Droplet still there, and
-// continues when it is called again.
+// Delete implements driver.Driver. The Droplet is deleted last, because no later call may delete anything without it: first
+// its reserved IP, its volumes, and the claim. While volumes are being detached Delete returns with the Droplet still there,
+// and continues when it is called again.
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	return d.transientError(d.delete(ctx, id))
 }
@@ -87,24 +86,19 @@ func (d *Driver) findAll(ctx context.Context, id driver.Identity) (found []*godo
 	return found, claimed, err
 }
 
-// deleteDroplet deletes a Droplet and what is attached to it, and reports whether it does not exist any more.
+// deleteDroplet deletes a Droplet and what its machine has beside it, and reports whether it does not exist any more.
 func (d *Driver) deleteDroplet(ctx context.Context, id driver.Identity, droplet *godo.Droplet) (gone bool, err error) {
-	if slices.ContainsFunc(droplet.Tags, func(t string) bool { return strings.EqualFold(t, tag.ReservedIP) }) {
-		addresses, err := d.reservedIPsOf(ctx, droplet.ID)
-		if err != nil {
+	if tag.Has(droplet.Tags, tag.ReservedIP) {
+		if err := d.deleteReservedIPsOf(ctx, droplet.ID); err != nil {
 			return false, err
 		}
-		for _, address := range addresses {
-			if err := d.deleteReservedIP(ctx, address); err != nil {
-				return false, err
-			}
+	}
+	if tag.Has(droplet.Tags, tag.Volumes) {
+		if deleted, err := d.deleteVolumesOf(ctx, id, droplet); err != nil || !deleted {
+			return false, err
 		}
 	}
-	disks, err := d.volumes.Get(ctx, id, droplet.VolumeIDs)
-	if err != nil {
-		return false, err
-	}
-	if deleted, err := d.volumes.Delete(ctx, disks); err != nil || !deleted {
+	if err := d.claims.DeleteOf(ctx, id); err != nil {
 		return false, err
 	}
 	if _, err := d.client.Droplets.Delete(ctx, droplet.ID); err != nil && !isNotFound(err) {
@@ -113,6 +107,32 @@ func (d *Driver) deleteDroplet(ctx context.Context, id driver.Identity, droplet 
 	d.deletions.Set(machineOf(id), d.clock.Now())
 	left, err := d.read(ctx, droplet.ID)
 	return left == nil && err == nil, err
+}
+
+// deleteVolumesOf deletes the volumes of a machine with a Droplet. A new Droplet is attached to them only once it is active.
+func (d *Driver) deleteVolumesOf(ctx context.Context, id driver.Identity, droplet *godo.Droplet) (deleted bool, err error) {
+	count, err := d.countTagged(ctx, id)
+	if err != nil || count.volumes == 0 {
+		return err == nil, err
+	}
+	disks, err := d.volumes.Get(ctx, id, droplet.VolumeIDs)
+	if err == nil && len(disks) < count.volumes {
+		disks, err = d.volumes.OfMachine(ctx, id)
+	}
+	if err != nil {
+		return false, err
+	}
+	return d.volumes.Delete(ctx, disks)
+}
+
+func (d *Driver) deleteReservedIPsOf(ctx context.Context, dropletID int) error {
+	addresses, err := d.reservedIPsOf(ctx, dropletID)
+	for _, address := range addresses {
+		if err == nil {
+			err = d.deleteReservedIP(ctx, address)
+		}
+	}
+	return err
 }
 
 func (d *Driver) deleteReservedIP(ctx context.Context, address string) error {
@@ -153,26 +173,45 @@ func (d *Driver) deleteRest(ctx context.Context, id driver.Identity, claimed *cl
 	return d.claims.Delete(ctx, *claimed)
 }
 
-// deleteTagged deletes the volumes with the tag of a machine, and its tags. The tag itself has the number of them, so that the
-// volumes of the team are listed only if there are any.
-func (d *Driver) deleteTagged(ctx context.Context, id driver.Identity) error {
+// tagged is how much has the tag of a machine.
+type tagged struct{ all, volumes int }
+
+// countTagged counts what has the tag of a machine, so that the volumes of the team are listed only if there are any.
+func (d *Driver) countTagged(ctx context.Context, id driver.Identity) (count tagged, err error) {
 	found, _, err := d.client.Tags.Get(ctx, tag.Machine(id.UID))
-	switch {
-	case isNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading the tag of the machine: %w", err)
-	case found.Resources == nil || found.Resources.Count == 0:
-		return d.deleteTags(ctx, id)
-	case found.Resources.Volumes == nil || found.Resources.Volumes.Count == 0:
-		return nil
+	if isNotFound(err) {
+		return count, nil
 	}
-	disks, err := d.volumes.OfMachine(ctx, id)
+	if err != nil {
+		return count, fmt.Errorf("reading the tag of the machine: %w", err)
+	}
+	if found.Resources != nil {
+		count.all = found.Resources.Count
+		if found.Resources.Volumes != nil {
+			count.volumes = found.Resources.Volumes.Count
+		}
+	}
+	return count, nil
+}
+
+// deleteTagged deletes the volumes with the tag of a machine, and its tags.
+func (d *Driver) deleteTagged(ctx context.Context, id driver.Identity) error {
+	count, err := d.countTagged(ctx, id)
 	if err != nil {
 		return err
 	}
-	if deleted, err := d.volumes.Delete(ctx, disks); err != nil || !deleted {
-		return errors.Join(err, volume.Waiting())
+	if count.volumes > 0 {
+		disks, err := d.volumes.OfMachine(ctx, id)
+		if err != nil {
+			return err
+		}
+		if deleted, err := d.volumes.Delete(ctx, disks); err != nil || !deleted {
+			return errors.Join(err, volume.Waiting())
+		}
+		count.all -= len(disks)
+	}
+	if count.all > 0 {
+		return nil
 	}
 	return d.deleteTags(ctx, id)
 }

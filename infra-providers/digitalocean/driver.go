@@ -180,7 +180,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 // mayCreate reports whether a Droplet may still be created under a claim.
 func (d *Driver) mayCreate(claimed claim.Claim) bool {
 	holder, known := d.holders.Get(machineOf(claimed.Identity))
-	return claimed.Fresh(d.clock.Now()) && !(known && holder == claimed.Holder)
+	return claimed.DropletID == 0 && claimed.Fresh(d.clock.Now()) && !(known && holder == claimed.Holder)
 }
 
 // find returns the Droplet of an identity, or nil: by its ID if that is known, otherwise by the tag of its UID, and otherwise

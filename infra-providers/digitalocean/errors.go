@@ -55,7 +55,7 @@ func isUnprocessable(err error) bool {
 func toError(err error, now time.Time) error {
 	answer, ok := errors.AsType[*godo.ErrorResponse](err)
 	if !ok || answer.Response == nil {
-		return err
+		return driver.StableNetworkError(err, "calling DigitalOcean")
 	}
 	reason := describe(err, answer)
 	switch answer.Response.StatusCode {

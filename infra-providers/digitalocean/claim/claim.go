@@ -117,6 +117,15 @@ func (s *Store) Write(ctx context.Context, claim Claim) error {
 	return nil
 }
 
+// DeleteOf deletes the claim of a machine, if there is one.
+func (s *Store) DeleteOf(ctx context.Context, id driver.Identity) error {
+	response, err := s.keys.DeleteByFingerprint(ctx, Claim{Identity: id}.fingerprint())
+	if err != nil && !missing(response) {
+		return fmt.Errorf("deleting the claim: %w", err)
+	}
+	return nil
+}
+
 // Delete deletes a claim, unless another was made meanwhile.
 func (s *Store) Delete(ctx context.Context, claim Claim) error {
 	response, err := s.keys.DeleteByID(ctx, claim.KeyID)

@@ -8,6 +8,7 @@ package tag
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ const (
 	Drover = "drover"
 	// ReservedIP is on a Droplet whose machine has a reserved IP.
 	ReservedIP = "drover-reserved-ip"
+	// Volumes is on a Droplet whose machine has volumes.
+	Volumes = "drover-volumes"
 
 	machineUID       = "drover-machine-uid:"
 	machine          = "drover-machine:"
@@ -63,6 +66,11 @@ func Check(id driver.Identity) error {
 		}
 	}
 	return nil
+}
+
+// Has reports whether a tag is one of several.
+func Has(tags []string, tag string) bool {
+	return slices.ContainsFunc(tags, func(t string) bool { return strings.EqualFold(t, tag) })
 }
 
 // Valid reports whether the cloud can have a tag.

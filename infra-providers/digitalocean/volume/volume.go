@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/digitalocean/godo"
@@ -200,7 +199,7 @@ func (s *Store) List(ctx context.Context) iter.Seq2[godo.Volume, error] {
 			}
 		}
 		for _, volume := range all {
-			if slices.ContainsFunc(volume.Tags, func(t string) bool { return strings.EqualFold(t, tag.Drover) }) && !yield(volume, nil) {
+			if tag.Has(volume.Tags, tag.Drover) && !yield(volume, nil) {
 				return
 			}
 		}
