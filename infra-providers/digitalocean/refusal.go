@@ -29,10 +29,10 @@ func (d *Driver) explain(ctx context.Context, config InstanceConfig, claimed cla
 		return err
 	}
 	for _, check := range []func() error{
+		func() error { return checkFeatures(config, region) },
 		func() error { return d.checkImage(ctx, config, size) },
 		func() error { return d.checkKeys(ctx, config.SSHKeys) },
 		func() error { return d.checkVPC(ctx, config) },
-		func() error { return checkFeatures(config, region) },
 		func() error { return d.checkClaim(ctx, claimed) },
 		func() error { return d.checkDropletLimit(ctx, cause) },
 	} {

@@ -148,7 +148,9 @@ func deleteDroplet(c *Cloud, r request) (any, *refusal) {
 	if found == nil {
 		return nil, notFound()
 	}
-	c.start(found, "deleted")
+	if found.next != "deleted" {
+		c.start(found, "deleted")
+	}
 	return nil, nil
 }
 

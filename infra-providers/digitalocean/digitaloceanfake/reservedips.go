@@ -71,3 +71,18 @@ func deleteReservedIP(c *Cloud, r request) (any, *refusal) {
 	delete(c.reservedIPs, r.id)
 	return nil, nil
 }
+
+// AssignReservedIP assigns an address that no Droplet has to the Droplet of a name, as another client of the team would.
+func (c *Cloud) AssignReservedIP(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, address := range slices.Sorted(maps.Keys(c.reservedIPs)) {
+		for _, holder := range c.sorted() {
+			if ip := c.reservedIPs[address]; ip.Droplet == 0 && holder.Name == name {
+				ip.Droplet = holder.ID
+				return address
+			}
+		}
+	}
+	return ""
+}
