@@ -354,8 +354,10 @@ func TestRefusalsNameTheField(t *testing.T) {
 	t.Parallel()
 	type spec = infrav1.DigitalOceanMachineSpec
 	for field, change := range map[string]func(*spec){
-		"spec.size":       func(s *spec) { s.Size = "huge" },
-		"spec.region":     func(s *spec) { s.Region, s.VPCUUID, s.Volumes, s.ImageName, s.Image = "xyz1", "", nil, "", "ubuntu-24-04-x64" },
+		"spec.size": func(s *spec) { s.Size = "huge" },
+		"spec.region": func(s *spec) {
+			s.Region, s.VPCUUID, s.Volumes, s.ImageName, s.Image = "xyz1", "", nil, "", "ubuntu-24-04-x64"
+		},
 		"spec.image":      func(s *spec) { s.Image, s.ImageName = "none", "" },
 		"spec.imageName":  func(s *spec) { s.ImageName = "none" },
 		"spec.sshKeys[1]": func(s *spec) { s.SSHKeys = append(s.SSHKeys, "77") },

@@ -35,6 +35,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
+	"drover.io/infra-providers/digitalocean/tag"
 	"drover.io/infra-providers/driver"
 )
 
@@ -159,21 +160,28 @@ func (s *Store) List(ctx context.Context) (all []Claim, err error) {
 // name has what of a claim may change; the comment of the key has the rest.
 func (c Claim) name() string {
 	return strings.Join([]string{
-		Prefix, c.Holder, strconv.FormatInt(c.Written.Unix(), 10), string(c.Identity.Owner.UID), strconv.Itoa(c.DropletID), c.ReservedIP,
+		Prefix, c.Holder, strconv.FormatInt(c.Written.Unix(), 10), tag.Encode(string(c.Identity.Owner.UID)), strconv.Itoa(c.DropletID), c.ReservedIP,
 	}, " ")
 }
 
-// publicKey returns the key, with the identity as its comment.
+// publicKey returns the key, with the identity as its comment. It becomes a line of a file of the host, so what the author of
+// a machine may choose is encoded.
 func (c Claim) publicKey() string {
+	return keyType + " " + base64.StdEncoding.EncodeToString(c.blob()) + " " + c.comment()
+}
+
+func (c Claim) comment() string {
 	id := c.Identity
-	comment := strings.Join([]string{Prefix, string(id.UID), id.Owner.Namespace, id.Owner.Name, id.Name}, "/")
-	return keyType + " " + base64.StdEncoding.EncodeToString(c.blob()) + " " + comment
+	parts := []string{Prefix}
+	for _, value := range []string{string(id.UID), id.Owner.Namespace, id.Owner.Name, id.Name} {
+		parts = append(parts, tag.Encode(value))
+	}
+	return strings.Join(parts, "/")
 }
 
 // blob is the key as SSH encodes it. The UID of the Cluster does not count, because it changes when a Cluster moves.
 func (c Claim) blob() []byte {
-	id := c.Identity
-	point := sha256.Sum256([]byte(strings.Join([]string{Prefix, string(id.UID), id.Owner.Namespace, id.Owner.Name, id.Name}, "\x00")))
+	point := sha256.Sum256([]byte(c.comment()))
 	var out []byte
 	for _, part := range [][]byte{[]byte(keyType), point[:]} {
 		out = append(binary.BigEndian.AppendUint32(out, uint32(len(part))), part...) //nolint:gosec // a few bytes
@@ -206,8 +214,8 @@ func parse(key godo.Key) (claim Claim, ok bool) {
 	claim = Claim{KeyID: key.ID, Holder: fields[1], Written: time.Unix(written, 0), ReservedIP: fields[5]}
 	claim.DropletID, err = strconv.Atoi(fields[4])
 	claim.Identity = driver.Identity{
-		UID: types.UID(names[1]), Name: names[4],
-		Owner: driver.Owner{UID: types.UID(fields[3]), Namespace: names[2], Name: names[3]},
+		UID: types.UID(tag.Decode(names[1])), Name: tag.Decode(names[4]),
+		Owner: driver.Owner{UID: types.UID(tag.Decode(fields[3])), Namespace: tag.Decode(names[2]), Name: tag.Decode(names[3])},
 	}
 	return claim, err == nil
 }

@@ -39,7 +39,7 @@ const (
 func Of(id driver.Identity) []string {
 	return []string{
 		Drover, Machine(id.UID), name(id), Cluster(id.Owner.UID),
-		clusterNamespace + encode(id.Owner.Namespace), cluster + encode(id.Owner.Name),
+		clusterNamespace + Encode(id.Owner.Namespace), cluster + Encode(id.Owner.Name),
 	}
 }
 
@@ -47,15 +47,15 @@ func Of(id driver.Identity) []string {
 func OfMachine(id driver.Identity) []string { return []string{Machine(id.UID), name(id)} }
 
 // Machine returns the tag of everything that is of one machine.
-func Machine(uid types.UID) string { return machineUID + encode(string(uid)) }
+func Machine(uid types.UID) string { return machineUID + Encode(string(uid)) }
 
 // Cluster returns the tag of everything that is of one Cluster.
-func Cluster(uid types.UID) string { return clusterUID + encode(string(uid)) }
+func Cluster(uid types.UID) string { return clusterUID + Encode(string(uid)) }
 
 // name returns the tag of the machine's name. It ends with the UID, so that it can be deleted with the machine: another
 // machine may have the same name.
 func name(id driver.Identity) string {
-	return machine + encode(id.Name) + ":" + encode(string(id.UID))
+	return machine + Encode(id.Name) + ":" + Encode(string(id.UID))
 }
 
 // Check returns an error if a tag of an identity would be too long.
@@ -88,16 +88,16 @@ func Identity(tags []string) driver.Identity {
 			values[key] = value
 		}
 	}
-	decoded := func(key string) string { return decode(values[strings.TrimSuffix(key, ":")]) }
+	decoded := func(key string) string { return Decode(values[strings.TrimSuffix(key, ":")]) }
 	machineName, ofUID, _ := strings.Cut(values[strings.TrimSuffix(machine, ":")], ":")
 	id := driver.Identity{
 		UID:  types.UID(decoded(machineUID)),
-		Name: decode(machineName),
+		Name: Decode(machineName),
 		Owner: driver.Owner{
 			UID: types.UID(decoded(clusterUID)), Namespace: decoded(clusterNamespace), Name: decoded(cluster),
 		},
 	}
-	if decode(ofUID) != string(id.UID) {
+	if Decode(ofUID) != string(id.UID) {
 		id.Name = ""
 	}
 	return id
@@ -113,8 +113,8 @@ func Stale(tags []string, id driver.Identity) (stale []string) {
 	return stale
 }
 
-// encode writes every byte but lower-case letters, digits and dashes as an underscore and its hexadecimal number.
-func encode(value string) string {
+// Encode writes every byte but lower-case letters, digits and dashes as an underscore and its hexadecimal number.
+func Encode(value string) string {
 	var out strings.Builder
 	for _, b := range []byte(value) {
 		if plain(b) {
@@ -126,8 +126,8 @@ func encode(value string) string {
 	return out.String()
 }
 
-// decode is the reverse of encode; empty for what encode never returns.
-func decode(value string) string {
+// Decode is the reverse of Encode; empty for what Encode never returns.
+func Decode(value string) string {
 	var out strings.Builder
 	for i := 0; i < len(value); i++ {
 		if plain(value[i]) {
