@@ -31,11 +31,14 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	own := slices.DeleteFunc(slices.Clone(found), func(droplet *godo.Droplet) bool { return id.Check(tag.Identity(droplet.Tags)) != nil })
+	own := slices.DeleteFunc(slices.Clone(found), func(droplet *godo.Droplet) bool { return !isOwn(droplet, id) })
 	if len(own) == 0 && len(found) > 0 {
 		if id.ProviderID == "" {
 			// What a creation without a Droplet left is deleted.
-			if err := d.deleteRest(ctx, id, claimed); err != nil {
+			if claimed, err = d.claims.Read(ctx, id); err == nil {
+				err = d.deleteRest(ctx, id, claimed)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -62,7 +65,7 @@ func (d *Driver) findAll(ctx context.Context, id driver.Identity) (found []*godo
 		}
 		if droplet != nil {
 			found = append(found, droplet)
-			if id.Check(tag.Identity(droplet.Tags)) != nil {
+			if !isOwn(droplet, id) {
 				return found, nil, nil
 			}
 		}
@@ -89,7 +92,7 @@ func (d *Driver) findAll(ctx context.Context, id driver.Identity) (found []*godo
 // deleteDroplet deletes a Droplet and what its machine has beside it, and reports whether it does not exist any more.
 func (d *Driver) deleteDroplet(ctx context.Context, id driver.Identity, droplet *godo.Droplet) (gone bool, err error) {
 	if tag.Has(droplet.Tags, tag.ReservedIP) {
-		if err := d.deleteReservedIPsOf(ctx, droplet.ID); err != nil {
+		if err := d.deleteReservedIPOf(ctx, id, droplet.ID); err != nil {
 			return false, err
 		}
 	}
@@ -125,7 +128,16 @@ func (d *Driver) deleteVolumesOf(ctx context.Context, id driver.Identity, drople
 	return d.volumes.Delete(ctx, disks)
 }
 
-func (d *Driver) deleteReservedIPsOf(ctx context.Context, dropletID int) error {
+// deleteReservedIPOf deletes the reserved IP of a machine with a Droplet: the one that its claim records, because an operator
+// may have assigned another one to the Droplet. Without a record it is the one that the creation assigned.
+func (d *Driver) deleteReservedIPOf(ctx context.Context, id driver.Identity, dropletID int) error {
+	claimed, err := d.claims.Read(ctx, id)
+	if err != nil {
+		return err
+	}
+	if claimed != nil && claimed.ReservedIP != "" {
+		return d.deleteRecordedIP(ctx, *claimed)
+	}
 	addresses, err := d.reservedIPsOf(ctx, dropletID)
 	for _, address := range addresses {
 		if err == nil {
@@ -146,17 +158,13 @@ func (d *Driver) deleteReservedIP(ctx context.Context, address string) error {
 	return nil
 }
 
-// deleteRest deletes what is left of a machine without a Droplet: volumes, the reserved IP, its tags and the claim.
-func (d *Driver) deleteRest(ctx context.Context, id driver.Identity, claimed *claim.Claim) (err error) {
+// deleteRest deletes what is left of a machine without a Droplet: volumes, its tags, and the reserved IP and the claim, if
+// there is one.
+func (d *Driver) deleteRest(ctx context.Context, id driver.Identity, claimed *claim.Claim) error {
 	if id.UID == "" || id.Owner.Name == "" || !tag.Valid(tag.Machine(id.UID)) {
 		return nil
 	}
-	if claimed == nil {
-		if claimed, err = d.claims.Read(ctx, id); err != nil {
-			return err
-		}
-	}
-	if claimed != nil && claimed.DropletID == 0 && d.mayCreate(*claimed) {
+	if claimed != nil && d.mayCreate(*claimed) {
 		return errBusy
 	}
 	if err := d.deleteTagged(ctx, id); err != nil {

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,8 +44,8 @@ func Cloud() driver.Cloud[*infrav1.DigitalOceanMachine, InstanceConfig] {
 		Account:        toAccount,
 		Alternatives:   alternatives,
 		Offering:       toOffering,
-		// A token has 5000 requests an hour and 250 a minute. A call of the driver makes one to six of them.
-		Limits:  driver.Limits{PerSecond: 0.5, Burst: 60},
+		// A token has 5000 requests an hour and 250 a minute. A call of the driver makes one to seven of them.
+		Limits:  driver.Limits{PerSecond: 0.35, Burst: 40},
 		Connect: connect,
 	}
 }
@@ -180,7 +181,8 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 // mayCreate reports whether a Droplet may still be created under a claim.
 func (d *Driver) mayCreate(claimed claim.Claim) bool {
 	holder, known := d.holders.Get(machineOf(claimed.Identity))
-	return claimed.DropletID == 0 && claimed.Fresh(d.clock.Now()) && !(known && holder == claimed.Holder)
+	unused := known && holder == claimed.Holder
+	return claimed.DropletID == 0 && claimed.Fresh(d.clock.Now()) && !unused
 }
 
 // find returns the Droplet of an identity, or nil: by its ID if that is known, otherwise by the tag of its UID, and otherwise
@@ -209,13 +211,19 @@ func (d *Driver) findByUID(ctx context.Context, id driver.Identity) (found []*go
 		switch {
 		case err != nil:
 			return nil, err
-		case id.Check(tag.Identity(droplet.Tags)) == nil:
+		case isOwn(droplet, id):
 			found = append(found, droplet)
 		default:
 			others = append(others, droplet)
 		}
 	}
+	slices.SortFunc(found, func(a, b *godo.Droplet) int { return cmp.Compare(a.ID, b.ID) })
 	return append(found, others...), nil
+}
+
+// isOwn reports whether a Droplet has the tags of a machine.
+func isOwn(droplet *godo.Droplet, id driver.Identity) bool {
+	return id.Check(tag.Identity(droplet.Tags)) == nil
 }
 
 func first(found []*godo.Droplet) *godo.Droplet {
@@ -325,6 +333,3 @@ func (d *Driver) transientError(err error) error {
 	}
 	return err
 }
-
-// compareIDs orders Droplets by age.
-func compareIDs(a, b *godo.Droplet) int { return cmp.Compare(a.ID, b.ID) }

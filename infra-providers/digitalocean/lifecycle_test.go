@@ -150,6 +150,20 @@ func TestReservedIPOfAnotherDropletStays(t *testing.T) {
 	}
 }
 
+// TestReservedIPOfAnOperatorStays: one that was assigned instead of the machine's own, which is deleted.
+func TestReservedIPOfAnOperatorStays(t *testing.T) {
+	t.Parallel()
+	cloud := newEnv(t, digitaloceanfake.Options{})
+	spec := fullSpec()
+	spec.Volumes = nil
+	created := mustCreate(t, connect(t, cloud), newRequest(t, "m", spec))
+	cloud.SwapReservedIP(number(t, created.ID), "192.0.2.7")
+	mustDelete(t, connect(t, cloud), created.Identity)
+	if diff := cmp.Diff([]string{"reserved IP 192.0.2.7"}, cloud.Leftovers()); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
 // TestDropletIsDeletedLast: no later call would delete a volume or an address without it.
 func TestDropletIsDeletedLast(t *testing.T) {
 	t.Parallel()
@@ -257,8 +271,8 @@ func TestRequestsOfALife(t *testing.T) {
 		"POST /v2/account/keys", "GET /v2/droplets", "POST /v2/droplets", // claimed, still none, requested
 		"GET /v2/droplets", "DELETE /v2/account/keys/{id}", // listed, released
 		"GET /v2/droplets/{id}", "GET /v2/droplets", "DELETE /v2/account/keys/{id}", "DELETE /v2/droplets/{id}", "GET /v2/droplets/{id}", // deleted
-		"GET /v2/droplets/{id}",                                                                               // gone
-		"GET /v2/droplets/{id}", "GET /v2/droplets", "GET /v2/account/keys/{id}", "GET /v2/account/keys/{id}", // nothing else is left
+		"GET /v2/droplets/{id}",                                                  // gone
+		"GET /v2/droplets/{id}", "GET /v2/droplets", "GET /v2/account/keys/{id}", // nothing else is left
 		"GET /v2/tags/{id}", "DELETE /v2/tags/{id}", "DELETE /v2/tags/{id}",
 	}
 	if diff := cmp.Diff(want, cloud.Calls()); diff != "" {

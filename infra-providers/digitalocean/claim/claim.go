@@ -63,8 +63,9 @@ type Claim struct {
 	ReservedIP string
 }
 
-// Fresh reports whether the holder may still be creating a Droplet.
-func (c Claim) Fresh(now time.Time) bool { return now.Sub(c.Written) < Window }
+// Fresh reports whether the holder may still be creating a Droplet. The clock of another process may be behind or ahead; one
+// that is ahead by more than Window does not count, because its claims would never expire.
+func (c Claim) Fresh(now time.Time) bool { return now.Sub(c.Written).Abs() < Window }
 
 // Store has the claims of one team.
 type Store struct{ keys godo.KeysService }

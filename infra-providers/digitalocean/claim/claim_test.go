@@ -89,6 +89,19 @@ func TestKeyFollowsFromTheMachine(t *testing.T) {
 	}
 }
 
+func TestClaimExpires(t *testing.T) {
+	t.Parallel()
+	claim := example()
+	for age, want := range map[time.Duration]bool{
+		0: true, Window - time.Second: true, Window: false, 24 * time.Hour: false,
+		-time.Minute: true, -24 * time.Hour: false, // a clock that is ahead
+	} {
+		if got := claim.Fresh(claim.Written.Add(age)); got != want {
+			t.Errorf("after %s: got %t", age, got)
+		}
+	}
+}
+
 // TestKeyHasTheFormOfOne: type, length and 32 bytes, as SSH encodes it.
 func TestKeyHasTheFormOfOne(t *testing.T) {
 	t.Parallel()

@@ -86,3 +86,15 @@ func (c *Cloud) AssignReservedIP(name string) string {
 	}
 	return ""
 }
+
+// SwapReservedIP assigns another address to a Droplet instead of its own, as an operator would.
+func (c *Cloud) SwapReservedIP(id int, address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ip := range c.reservedIPs {
+		if ip.Droplet == id {
+			ip.Droplet = 0
+		}
+	}
+	c.reservedIPs[address] = &reservedIP{IP: address, Region: c.droplets[id].Region, Droplet: id}
+}

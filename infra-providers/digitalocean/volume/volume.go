@@ -119,7 +119,7 @@ func (s *Store) Get(ctx context.Context, id driver.Identity, attached []string) 
 		case missing(response):
 		case err != nil:
 			return nil, fmt.Errorf("reading volume %s: %w", volumeID, err)
-		case strings.HasPrefix(volume.Name, prefix(id)) && id.Check(tag.Identity(volume.Tags)) == nil:
+		case isOf(*volume, id):
 			own = append(own, *volume)
 		}
 	}
@@ -169,13 +169,13 @@ func (s *Store) delete(ctx context.Context, volume godo.Volume) (deleted bool, e
 	return true, nil
 }
 
-// OfMachine returns the volumes with the tags of a machine, over all pages.
+// OfMachine returns the volumes of a machine, over all pages.
 func (s *Store) OfMachine(ctx context.Context, id driver.Identity) (own []godo.Volume, err error) {
 	for volume, err := range s.List(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if id.Check(tag.Identity(volume.Tags)) == nil {
+		if isOf(volume, id) {
 			own = append(own, volume)
 		}
 	}
@@ -206,12 +206,17 @@ func (s *Store) List(ctx context.Context) iter.Seq2[godo.Volume, error] {
 	}
 }
 
+// isOf reports whether a volume was created for a machine. One that was made from a snapshot may have the tags of the first
+// one, and has a name of its own.
+func isOf(volume godo.Volume, id driver.Identity) bool {
+	return strings.HasPrefix(volume.Name, prefix(id)) && id.Check(tag.Identity(volume.Tags)) == nil
+}
+
 // Remain converts a volume.
 func Remain(volume godo.Volume) driver.Remain {
 	id := tag.Identity(volume.Tags)
 	return driver.Remain{
 		Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt,
-		// A volume that was made from a snapshot may have the tags of the first one, and has a name of its own.
 		Copy: !strings.HasPrefix(volume.Name, prefix(id)),
 	}
 }
