@@ -57,7 +57,7 @@ soak: control-plane $(SIMULATED) ## Run machine lifecycles under random faults, 
 .PHONY: interop
 interop: control-plane $(SIMULATED) ## Run all combinations of Drover and Cluster API, and clusterctl against Drover
 	@GOWORK=off go run -C test ./interop $(ARGS)
-	@cd test && DROVER_INTEROP=1 GOWORK=off go test -count=1 -run 'TestClusterctl$$' ./install
+	@cd test && DROVER_INTEROP=1 GOWORK=off go test -count=1 -run 'TestClusterctl' ./install
 
 .PHONY: e2e-openstack
 e2e-openstack: control-plane ## Run the OpenStack driver against the real services that OS_* or OS_CLOUD name

@@ -152,10 +152,10 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	return d.transientError(err)
 }
 
-// Remains implements driver.Remainder: volumes, reserved IPs, and claims.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		for volume, err := range d.remainingVolumes(ctx) {
+// AttachedObjects implements driver.AttachedObjectLister: volumes, reserved IPs, and claims.
+func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
+		for volume, err := range d.attachedVolumes(ctx) {
 			if err != nil || isOf(owner, volume.Identity) {
 				if !yield(volume, d.transientError(err)) || err != nil {
 					return
@@ -164,15 +164,15 @@ func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 		}
 		claims, err := d.claims.List(ctx)
 		if err != nil {
-			yield(driver.Remain{}, d.transientError(err))
+			yield(driver.AttachedObject{}, d.transientError(err))
 			return
 		}
 		for _, claimed := range claims {
-			remain := driver.Remain{Kind: "SSH key", ID: strconv.Itoa(claimed.KeyID), Identity: claimed.Identity, Created: claimed.Written}
+			attached := driver.AttachedObject{Kind: "SSH key", ID: strconv.Itoa(claimed.KeyID), Identity: claimed.Identity, Created: claimed.Written}
 			if claimed.ReservedIP != "" {
-				remain.Kind = "SSH key and reserved IP"
+				attached.Kind = "SSH key and reserved IP"
 			}
-			if isOf(owner, claimed.Identity) && !yield(remain, nil) {
+			if isOf(owner, claimed.Identity) && !yield(attached, nil) {
 				return
 			}
 		}
@@ -180,10 +180,10 @@ func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 	}
 }
 
-func (d *Driver) remainingVolumes(ctx context.Context) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
+func (d *Driver) attachedVolumes(ctx context.Context) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
 		for found, err := range d.volumes.List(ctx) {
-			if !yield(volume.Remain(found), err) {
+			if !yield(volume.AttachedObject(found), err) {
 				return
 			}
 		}
@@ -191,19 +191,19 @@ func (d *Driver) remainingVolumes(ctx context.Context) iter.Seq2[driver.Remain, 
 }
 
 // yieldReservedIPs yields the reserved IPs of Droplets of Drover. Those that no Droplet has are those of claims.
-func (d *Driver) yieldReservedIPs(ctx context.Context, owner driver.Owner, yield func(driver.Remain, error) bool) {
+func (d *Driver) yieldReservedIPs(ctx context.Context, owner driver.Owner, yield func(driver.AttachedObject, error) bool) {
 	for ip, err := range d.listReservedIPs(ctx) {
 		if err != nil {
-			yield(driver.Remain{}, d.transientError(err))
+			yield(driver.AttachedObject{}, d.transientError(err))
 			return
 		}
 		if ip.Droplet == nil || !tag.Has(ip.Droplet.Tags, tag.ReservedIP) {
 			continue
 		}
 		holder := toInstance(ip.Droplet)
-		remain := driver.Remain{Kind: "reserved IP", ID: ip.IP, Identity: holder.Identity, Created: holder.Created}
-		remain.Identity.ProviderID = ""
-		if isOf(owner, remain.Identity) && !yield(remain, nil) {
+		attached := driver.AttachedObject{Kind: "reserved IP", ID: ip.IP, Identity: holder.Identity, Created: holder.Created}
+		attached.Identity.ProviderID = ""
+		if isOf(owner, attached.Identity) && !yield(attached, nil) {
 			return
 		}
 	}

@@ -49,7 +49,7 @@ func (d *Driver) createDroplet(ctx context.Context, req driver.Request[InstanceC
 }
 
 func (d *Driver) ensureVolumes(ctx context.Context, req driver.Request[InstanceConfig]) ([]godo.Volume, error) {
-	disks, err := d.volumes.Ensure(ctx, volume.Wanted{
+	disks, err := d.volumes.Ensure(ctx, volume.Spec{
 		Identity: req.Identity, Region: req.Config.Region, Tags: tags(req), Volumes: req.Config.Volumes,
 	})
 	return disks, d.explainVolumes(ctx, req.Config, err)

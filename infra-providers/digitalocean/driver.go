@@ -95,7 +95,7 @@ func NewClient(token, endpoint string, transport http.RoundTripper) (*godo.Clien
 }
 
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
-// driver.Restarter and driver.Remainder.
+// driver.Restarter and driver.AttachedObjectLister.
 type Driver struct {
 	client  *godo.Client
 	catalog *catalog.Catalog

@@ -15,9 +15,6 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// maxRetryAfter bounds the delay of the hourly limit: RateLimit-Reset is when its oldest request expires.
-const maxRetryAfter = time.Hour
-
 var (
 	// errBusy ends a creation while another caller may be creating the Droplet.
 	errBusy = errors.New("the creation of the Droplet was requested before, by a call whose answer was lost or by another provider; waiting up to five minutes for the Droplet to appear")
@@ -91,19 +88,19 @@ func prefixOf(err error, answer *godo.ErrorResponse) string {
 }
 
 // retryAfter returns the delay after too many requests: the cloud's own hint, which it gives for the limit of a minute, or
-// the time when the oldest request of the hour expires.
+// the time when the oldest request of the hour expires. driver.RetryAfter bounds it.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds >= 0 {
-		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
-		return min(max(at.Sub(now), 0), maxRetryAfter)
+		return max(at.Sub(now), 0)
 	}
 	reset, err := strconv.ParseInt(header.Get("RateLimit-Reset"), 10, 64)
 	if err != nil {
 		return 0
 	}
-	return min(max(time.Unix(reset, 0).Sub(now), 0), maxRetryAfter)
+	return max(time.Unix(reset, 0).Sub(now), 0)
 }
 
 // withDroplet is the error of a creation whose Droplet exists. What lacks capacity or quota then passes, because the caller

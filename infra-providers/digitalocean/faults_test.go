@@ -26,7 +26,7 @@ func TestFaultInjection(t *testing.T) {
 		cloud := newEnv(t, digitaloceanfake.Options{ActionDelay: 3, TagDelay: 2, ListDelay: 6, Limited: true, Now: clock.Now})
 		described := digitalocean.Cloud()
 		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[digitalocean.InstanceConfig], error) {
-			return connectAt(t, cloud, clock, &faulttest.Wire{Rand: random, Next: http.DefaultTransport, Refuse: refuse}), nil
+			return connectAt(t, cloud, clock, &faulttest.FaultyTransport{Rand: random, Next: http.DefaultTransport, Refuse: refuse}), nil
 		}
 		hooks := conformanceEnv(t, cloud, fullSpec())
 		hooks.Driver = connectAt(t, cloud, clock, http.DefaultTransport)

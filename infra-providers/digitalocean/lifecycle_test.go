@@ -110,18 +110,18 @@ func TestDropletDeletedByAnotherClient(t *testing.T) {
 		t.Fatalf("left are %q, want two volumes, the reserved IP and its record", left)
 	}
 	var kinds []string
-	for remain, err := range connect(t, cloud).Remains(t.Context(), id.Owner) {
+	for attached, err := range connect(t, cloud).AttachedObjects(t.Context(), id.Owner) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := identity("m")
-		if diff := cmp.Diff(want, remain.Identity); diff != "" {
-			t.Errorf("identity of %s (-want +got):\n%s", remain.Kind, diff)
+		if diff := cmp.Diff(want, attached.Identity); diff != "" {
+			t.Errorf("identity of %s (-want +got):\n%s", attached.Kind, diff)
 		}
-		kinds = append(kinds, remain.Kind)
+		kinds = append(kinds, attached.Kind)
 	}
 	if diff := cmp.Diff([]string{"volume", "volume", "SSH key and reserved IP"}, kinds); diff != "" {
-		t.Errorf("remains (-want +got):\n%s", diff)
+		t.Errorf("attached objects (-want +got):\n%s", diff)
 	}
 	if _, err := connect(t, cloud).Get(t.Context(), id); !driver.IsNotFound(err) {
 		t.Errorf("got %v, want a NotFoundError", err)
@@ -290,14 +290,14 @@ func TestMovedClusterKeepsTheReservedIP(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]int{}
-	for remain, err := range connect(t, cloud).Remains(t.Context(), id.Owner) {
+	for attached, err := range connect(t, cloud).AttachedObjects(t.Context(), id.Owner) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kinds[remain.Kind]++
+		kinds[attached.Kind]++
 	}
 	if diff := cmp.Diff(map[string]int{"volume": 2, "SSH key and reserved IP": 1, "reserved IP": 1}, kinds); diff != "" {
-		t.Errorf("remains of the new Cluster (-want +got):\n%s", diff)
+		t.Errorf("attached objects of the new Cluster (-want +got):\n%s", diff)
 	}
 	mustDelete(t, connect(t, cloud), id)
 	wantNoLeftovers(t, cloud)
@@ -326,7 +326,7 @@ func TestThrottledCallHasTheCloudsHint(t *testing.T) {
 		want time.Duration
 	}{
 		"the limit of a minute": {0, 20 * time.Second},
-		"the limit of an hour":  {500 * time.Millisecond, time.Hour - 5000*500*time.Millisecond},
+		"the limit of an hour":  {690 * time.Millisecond, time.Hour - 5000*690*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -158,17 +158,17 @@ type ConsoleReader interface {
 // LastOutput returns the last MaxConsole bytes of a console.
 func LastOutput(console []byte) []byte { return console[max(0, len(console)-MaxConsole):] }
 
-// Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so
+// AttachedObjectLister is the optional ability to list what was made beside instances (disks, ports, addresses), so
 // that what a failure left behind can be found without its instance. A driver whose Create makes such
 // resources MUST have it.
-type Remainder interface {
-	// Remains yields everything of ours but the instances, under the rules of Driver.List. Driver.Delete
+type AttachedObjectLister interface {
+	// AttachedObjects yields everything of ours but the instances, under the rules of Driver.List. Driver.Delete
 	// MUST remove each by its Identity, whether its instance exists or not.
-	Remains(ctx context.Context, owner Owner) iter.Seq2[Remain, error]
+	AttachedObjects(ctx context.Context, owner Owner) iter.Seq2[AttachedObject, error]
 }
 
-// Remain is one resource beside an instance.
-type Remain struct {
+// AttachedObject is one resource beside an instance.
+type AttachedObject struct {
 	// Kind is the cloud's word for it, such as volume.
 	Kind     string
 	ID       string

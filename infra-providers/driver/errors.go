@@ -174,10 +174,14 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // IsUnfinished reports whether err is an UnfinishedError.
 func IsUnfinished(err error) bool { return is[*UnfinishedError](err) }
 
-// RetryAfter returns the hint of a RateLimitedError, or zero.
+// MaxRetryAfter bounds the pause that a cloud requests. Some answers request a day, such as that of a maintenance page in
+// front of a service; one call is made earlier.
+const MaxRetryAfter = 10 * time.Minute
+
+// RetryAfter returns the hint of a RateLimitedError up to MaxRetryAfter, or zero.
 func RetryAfter(err error) time.Duration {
 	if limited, ok := errors.AsType[*RateLimitedError](err); ok {
-		return limited.RetryAfter
+		return min(limited.RetryAfter, MaxRetryAfter)
 	}
 	return 0
 }

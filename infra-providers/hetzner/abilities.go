@@ -89,15 +89,15 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	return d.transientError(err)
 }
 
-// Remains implements driver.Remainder.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
+// AttachedObjects implements driver.AttachedObjectLister.
+func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
 		for found, err := range d.volumes.List(ctx, toSelector(owner)) {
 			if err != nil {
-				yield(driver.Remain{}, d.transientError(err))
+				yield(driver.AttachedObject{}, d.transientError(err))
 				return
 			}
-			if !yield(volume.Remain(found), nil) {
+			if !yield(volume.AttachedObject(found), nil) {
 				return
 			}
 		}

@@ -88,7 +88,7 @@ func New(client *hcloud.Client, clock clock.PassiveClock) *Driver {
 }
 
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
-// driver.Restarter and driver.Remainder.
+// driver.Restarter and driver.AttachedObjectLister.
 type Driver struct {
 	api      api
 	catalog  *catalog.Catalog

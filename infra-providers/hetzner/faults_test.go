@@ -25,7 +25,7 @@ func TestFaultInjection(t *testing.T) {
 	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.HetznerMachine, hetzner.InstanceConfig] {
 		cloud := newEnv(t, hetznerfake.Options{ActionDelay: 3})
 		now := time.Now()
-		client := &http.Client{Transport: &faulttest.Wire{Rand: random, Next: http.DefaultTransport, Refuse: refuse}}
+		client := &http.Client{Transport: &faulttest.FaultyTransport{Rand: random, Next: http.DefaultTransport, Refuse: refuse}}
 		cloudDescription := hetzner.Cloud()
 		cloudDescription.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.InstanceConfig], error) {
 			return hetzner.New(hcloud.NewClient(

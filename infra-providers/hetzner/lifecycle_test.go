@@ -218,7 +218,7 @@ func TestServerDeletedByAnotherClientIsNotFound(t *testing.T) {
 	wantNoLeftovers(t, cloud)
 }
 
-func TestRemainsHasVolumesWithoutAServer(t *testing.T) {
+func TestAttachedObjectsHaveVolumesWithoutAServer(t *testing.T) {
 	t.Parallel()
 	cloud := newEnv(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusInternalServerError, "server_error", "")
@@ -226,8 +226,8 @@ func TestRemainsHasVolumesWithoutAServer(t *testing.T) {
 		t.Fatal("the creation succeeded")
 	}
 	var kinds []string
-	var remains []driver.Remain
-	for remain, err := range connect(cloud).Remains(t.Context(), driver.Owner{}) {
+	var remains []driver.AttachedObject
+	for remain, err := range connect(cloud).AttachedObjects(t.Context(), driver.Owner{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func (d *Driver) createServer(ctx context.Context, req driver.Request[InstanceCo
 	}
 	opts.UserData = userData
 	// Volumes are last, so that nothing is created for a spec with a name that does not exist.
-	opts.Volumes, err = d.volumes.Ensure(ctx, volume.Wanted{
+	opts.Volumes, err = d.volumes.Ensure(ctx, volume.Spec{
 		Identity: req.Identity, Location: req.Config.Location, Labels: opts.Labels, Volumes: req.Config.Volumes,
 	})
 	if err != nil {

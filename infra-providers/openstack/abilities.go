@@ -144,18 +144,18 @@ func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error
 	return driver.LastOutput([]byte(output)), toError(err, "", "")
 }
 
-// Remains implements driver.Remainder.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
+// AttachedObjects implements driver.AttachedObjectLister.
+func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
 		services, err := d.services(ctx)
 		if err != nil {
-			yield(driver.Remain{}, err)
+			yield(driver.AttachedObject{}, err)
 			return
 		}
 		for _, kind := range attachments.Kinds(services) {
-			all, err := kind.Remains(ctx)
+			all, err := kind.AttachedObjects(ctx)
 			if err != nil {
-				yield(driver.Remain{}, toError(err, "", ""))
+				yield(driver.AttachedObject{}, toError(err, "", ""))
 				return
 			}
 			for _, remain := range all {

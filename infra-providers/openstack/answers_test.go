@@ -66,7 +66,7 @@ func TestListsWithoutEndAreAborted(t *testing.T) {
 		metadata = append(metadata, fmt.Sprintf("%q:%q", key, value))
 	}
 	remains := func(d driver.Driver[openstack.InstanceConfig]) (last error) {
-		for _, last = range d.(driver.Remainder).Remains(t.Context(), driver.Owner{}) {
+		for _, last = range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{}) {
 			continue
 		}
 		return last

@@ -52,8 +52,8 @@ func TestRestoredBackupIsNotDeleted(t *testing.T) {
 	if left := r.Leftovers(); len(left) != 1 || !strings.Contains(left[0], restored.ID) {
 		t.Errorf("left: %q, want only the restored volume %s", left, restored.ID)
 	}
-	var remains []driver.Remain
-	for remain, err := range d.(driver.Remainder).Remains(t.Context(), driver.Owner{}) {
+	var remains []driver.AttachedObject
+	for remain, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

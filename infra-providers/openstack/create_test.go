@@ -371,7 +371,7 @@ func TestVolumeIsReplacedInAnotherZone(t *testing.T) {
 	}
 }
 
-func TestRemains(t *testing.T) {
+func TestAttachedObjects(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)
 	spec := fullSpec()
@@ -380,7 +380,7 @@ func TestRemains(t *testing.T) {
 	mustCreate(t, d, newRequest(t, spec))
 	for name, owner := range map[string]driver.Owner{"its owner": worker.Owner, "all owners": {}} {
 		kinds := map[string]int{}
-		for thing, err := range d.(driver.Remainder).Remains(t.Context(), owner) {
+		for thing, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), owner) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -393,7 +393,7 @@ func TestRemains(t *testing.T) {
 			t.Errorf("for %s:\n%s", name, diff)
 		}
 	}
-	for thing, err := range d.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: "other"}) {
+	for thing, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{UID: "other"}) {
 		t.Errorf("another owner has %+v, %v", thing, err)
 	}
 }

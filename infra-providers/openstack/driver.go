@@ -59,7 +59,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, InstanceConf
 }
 
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
-// driver.Restarter and driver.Remainder.
+// driver.Restarter and driver.AttachedObjectLister.
 type Driver struct {
 	session *access.Session
 	clock   clock.PassiveClock

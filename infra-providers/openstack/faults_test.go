@@ -29,7 +29,7 @@ func TestFaultInjection(t *testing.T) {
 		spec.Fallbacks = []infrav1.OpenStackFallback{{AvailabilityZone: "zone-b"}}
 		r := newEnv(t)
 		now := time.Now()
-		transport := &faulttest.Wire{Rand: random, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
+		transport := &faulttest.FaultyTransport{Rand: random, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
 		return faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig]{
 			Cloud:   openstack.Cloud(openstack.Options{Transport: transport, Clock: clockFunc(func() time.Time { return now })}),
 			Secret:  &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: r.secret},

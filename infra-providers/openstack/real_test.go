@@ -260,11 +260,11 @@ func (s suffixed) Capacity(ctx context.Context, config openstack.InstanceConfig)
 	return s.Driver.(driver.CapacityProvider[openstack.InstanceConfig]).Capacity(ctx, config)
 }
 
-// Remains leaves out what other rules created.
-func (s suffixed) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
+// AttachedObjects leaves out what other rules created.
+func (s suffixed) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
 		owner.UID = s.in(owner.UID)
-		for left, err := range s.Driver.(driver.Remainder).Remains(ctx, owner) {
+		for left, err := range s.Driver.(driver.AttachedObjectLister).AttachedObjects(ctx, owner) {
 			if err == nil && !strings.Contains(string(left.Identity.UID), s.suffix) {
 				continue
 			}

@@ -161,7 +161,7 @@ func TestRealVolumes(t *testing.T) {
 func remaining(t *testing.T, d driver.Driver[openstack.InstanceConfig], id driver.Identity) map[string]int {
 	t.Helper()
 	kinds := map[string]int{}
-	for thing, err := range d.(driver.Remainder).Remains(t.Context(), id.Owner) {
+	for thing, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), id.Owner) {
 		if err != nil {
 			t.Fatal(err)
 		}

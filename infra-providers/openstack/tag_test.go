@@ -31,7 +31,7 @@ func TestTagChangesAllAttachments(t *testing.T) {
 	got := map[types.UID]map[string]int{}
 	for uid := range want {
 		got[uid] = map[string]int{}
-		for left, err := range d.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: uid}) {
+		for left, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{UID: uid}) {
 			if err != nil {
 				t.Fatal(err)
 			}

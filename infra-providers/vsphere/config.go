@@ -214,7 +214,7 @@ func userDataValues(req driver.Request[InstanceConfig]) (map[string]string, erro
 }
 
 // toCloneSpec returns the specification of a clone, with its record and plan in it.
-func toCloneSpec(request cloneRequest, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
+func toCloneSpec(request cloneRequest, place vcenter.Placement, values map[string]string) (types.VirtualMachineCloneSpec, error) {
 	id, config := request.request.Identity, request.request.Config
 	record := setup.Record{Tags: id.Tags(), Created: request.created, Zone: config.Zone, Group: config.References.VMGroup}
 	if config.AntiAffinityGroup != "" {

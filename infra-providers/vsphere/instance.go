@@ -61,7 +61,7 @@ func parse(vm vcenter.VM) (setup.VM, driver.Identity, error) {
 
 // checkTemplate refuses a machine as the template of another: its disks hold keys, and whoever writes a spec may name
 // any virtual machine that the account can read. A copy of a machine is no machine.
-func checkTemplate(place vcenter.Place) error {
+func checkTemplate(place vcenter.Placement) error {
 	_, id, err := parse(place.Source)
 	if err == nil && id.UID == "" {
 		return nil

@@ -6,6 +6,7 @@ package workload
 import (
 	"io"
 	"net/http"
+	"slices"
 )
 
 // cheapQuantities keeps quantities from being decoded that take minutes and gigabytes, such as 1e-2147483647. An answer
@@ -33,7 +34,8 @@ const (
 
 // quantitiesBody writes the digits of a number beyond the maximum as escape sequences of JSON. A string stays the same by
 // that; a quantity, which is decoded without them, is refused at once. A kubelet may report the capacity of its Node with
-// any exponent: there the digits are left out, because the Node could not be decoded.
+// any exponent, and the author of a Pod may request with any: there the digits are left out, because the Node, or the list
+// of all Pods on one, could not be decoded.
 type quantitiesBody struct {
 	io.ReadCloser
 	// ready can be read; buffer is the memory that it is in.
@@ -49,9 +51,14 @@ type quantitiesBody struct {
 	inString bool
 	// word is the beginning of the last string.
 	word []byte
-	// resources is true in an object that maps resources to quantities.
-	resources bool
+	// resources is true in an object that maps resources to quantities, and size in the size of a volume.
+	resources, size bool
 }
+
+// resourceLists are the fields of Nodes and Pods that map resources to quantities, and sizeLimit is one of a volume.
+var resourceLists = []string{"capacity", "allocatable", "requests", "limits", longestList}
+
+const longestList, sizeLimit = "allocatedResources", "sizeLimit"
 
 // Read implements io.Reader.
 func (b *quantitiesBody) Read(p []byte) (int, error) {
@@ -124,7 +131,7 @@ func (b *quantitiesBody) continuesNumber(c byte) bool {
 
 // surplus writes a digit beyond the maximum.
 func (b *quantitiesBody) surplus(digit byte) {
-	if !b.resources {
+	if !b.resources && !b.size {
 		b.buffer = append(b.buffer, '\\', 'u', '0', '0', '3', digit) // ASCII has 0 to 9 at 30 to 39
 	}
 }
@@ -137,11 +144,13 @@ func (b *quantitiesBody) structure(c byte) {
 			b.word = b.word[:0]
 		}
 	case b.inString:
-		if len(b.word) <= len("allocatable") {
+		if len(b.word) <= len(longestList) {
 			b.word = append(b.word, c)
 		}
 	case c == '{':
-		b.resources = string(b.word) == "capacity" || string(b.word) == "allocatable"
+		b.resources = slices.Contains(resourceLists, string(b.word))
+	case c == ':':
+		b.size = string(b.word) == sizeLimit
 	case c == '}':
 		b.resources = false
 	}

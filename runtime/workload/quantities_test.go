@@ -22,6 +22,8 @@ func TestQuantitiesTakeLittleTime(t *testing.T) {
 	t.Parallel()
 	const ofNode = `{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"},"status":{"capacity":{"cpu":`
 	const ofPod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"overhead":{"cpu":`
+	const ofContainer = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"containers":[{"resources":{`
+	const ofVolume = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"volumes":[{"emptyDir":{`
 	for name, test := range map[string]struct {
 		content string
 		decoded bool
@@ -38,6 +40,11 @@ func TestQuantitiesTakeLittleTime(t *testing.T) {
 		"what a Pod needs, with very many digits":               {ofPod + `"` + strings.Repeat("9", 8<<20) + `"}}}`, false},
 		"what a Pod needs, with usual quantities":               {ofPod + `"1.5e3","memory":"12345678901234567890Ki"}}}`, true},
 		"what a Pod needs, in an answer to a request for Nodes": {ofPod + `1e-99999999}}}`, false},
+		"the limit of a container that an API server accepts":   {ofContainer + `"limits":{"cpu":"1e3000"},"requests":{"cpu":"1m"}}}]}}`, true},
+		"the request of a container with a negative exponent":   {ofContainer + `"requests":{"cpu":"1e-99999999"}}}]}}`, true},
+		"what a kubelet allocated to a container":               {`{"kind":"Pod","apiVersion":"v1","status":{"containerStatuses":[{"allocatedResources":{"cpu":"1e-99999999"}}]}}`, true},
+		"the size of a volume that an API server accepts":       {ofVolume + `"medium":"Memory","sizeLimit":"1e3000"}}]}}`, true},
+		"the size of a volume with a negative exponent":         {ofVolume + `"sizeLimit":"1e-99999999"}}]}}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,6 +78,7 @@ func TestStringsAreTheSameWhateverDigitsTheyHave(t *testing.T) {
 		`["-\u003e12345678","\u1e12345678","\\u1e12345678","\\","1e1\"1e12345\"","\n1e12345"]`,
 		`{"metadata":{"labels":{"commit":"1234e567"},"annotations":{"a":"{\"capacity\":{\"cpu\":\"1e12345\"}}"}}}`,
 		`{"status":{"allocatable":{"cpu":"3920m","memory":"1e9"}},"metadata":{"name":"1e12345"}}`,
+		`{"emptyDir":{"sizeLimit":"1e9"},"limits":{"cpu":"1"},"name":"1e12345","allocatedResourcesStatus":{"a":"1e12345"},"requests":"1e12345"}`,
 	} {
 		var want any
 		if err := json.Unmarshal([]byte(content), &want); err != nil {

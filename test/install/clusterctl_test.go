@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"drover.io/test/controlplane/binaries"
 	"drover.io/test/interop/peer"
@@ -26,9 +28,13 @@ import (
 const certManagerVersion = "v1.21.1"
 
 // clusterctl is upstream's program against one API server.
-type clusterctl struct{ program, kubeconfig, folder string }
+type clusterctl struct {
+	peers                       *peer.Peers
+	program, kubeconfig, folder string
+}
 
-// newClusterctl compiles clusterctl. make interop requests that; the other tests do not need it.
+// newClusterctl compiles clusterctl. make interop requests that; the other tests do not need it. WriteRepository needs no
+// manager of upstream but kustomize, which is always compiled.
 func newClusterctl(t *testing.T, kubeconfig []byte) clusterctl {
 	t.Helper()
 	root, err := binaries.Root()
@@ -39,7 +45,7 @@ func newClusterctl(t *testing.T, kubeconfig []byte) clusterctl {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := clusterctl{program: peers.Path(peer.Clusterctl), folder: t.TempDir()}
+	c := clusterctl{peers: peers, program: peers.Path(peer.Clusterctl), folder: t.TempDir()}
 	c.kubeconfig = filepath.Join(c.folder, "kubeconfig")
 	if err := os.WriteFile(c.kubeconfig, kubeconfig, 0o600); err != nil {
 		t.Fatal(err)
@@ -93,15 +99,33 @@ func certManagerKinds(t *testing.T) string {
 	return filepath.Join(module.Dir, "deploy", "crds")
 }
 
-// TestClusterctl installs, upgrades and removes the providers by clusterctl. Of cert-manager only the kinds are there.
-func TestClusterctl(t *testing.T) {
+// externalCertManager is the addition to a configuration where clusterctl does not install cert-manager.
+const externalCertManager = "cert-manager:\n  externallyProvisioned: \"true\"\n  timeout: 10s\n"
+
+// startClusterctl starts a control plane for clusterctl.
+func startClusterctl(t *testing.T) (clusterctl, client.Client) {
+	t.Helper()
 	if os.Getenv("DROVER_INTEROP") == "" {
 		t.Skip("make interop runs this: it compiles clusterctl")
 	}
 	plane, c := start(t)
-	ctl := newClusterctl(t, plane.AdminKubeconfig())
-	external := "cert-manager:\n  externallyProvisioned: \"true\"\n  timeout: 10s\n"
-	before, after := ctl.config(t, version, external), ctl.config(t, nextVersion, external)
+	return newClusterctl(t, plane.AdminKubeconfig()), c
+}
+
+// applyCertManagerKinds creates the kinds of cert-manager that clusterctl init demands.
+func applyCertManagerKinds(t *testing.T, c client.Client) {
+	t.Helper()
+	for _, name := range []string{"issuers", "certificates"} {
+		if err := apply(t.Context(), c, readFile(t, filepath.Join(certManagerKinds(t), "cert-manager.io_"+name+".yaml"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClusterctl installs, upgrades and removes the providers by clusterctl. Of cert-manager only the kinds are there.
+func TestClusterctl(t *testing.T) {
+	ctl, c := startClusterctl(t)
+	before, after := ctl.config(t, version, externalCertManager), ctl.config(t, nextVersion, externalCertManager)
 	initialize := []string{
 		"init", "--config", before, "--core", "cluster-api:" + version, "--bootstrap", "drover:" + version, "--control-plane", "-",
 		"--infrastructure", "drover-sim:" + version + ",drover-hetzner:" + version,
@@ -109,11 +133,7 @@ func TestClusterctl(t *testing.T) {
 	if output, err := ctl.run(t.Context(), initialize...); err == nil {
 		t.Fatalf("clusterctl init without the API of cert-manager succeeded:\n%s", output)
 	}
-	for _, name := range []string{"issuers", "certificates"} {
-		if err := apply(t.Context(), c, readFile(t, filepath.Join(certManagerKinds(t), "cert-manager.io_"+name+".yaml"))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	applyCertManagerKinds(t, c)
 	ctl.mustRun(t, initialize...)
 	wantProviders(t, c, version, "bootstrap-drover", "cluster-api", "infrastructure-drover-hetzner", "infrastructure-drover-sim")
 
@@ -154,27 +174,123 @@ func TestClusterctl(t *testing.T) {
 	if got := uids(t, c, objects); !slices.Equal(got, kept) {
 		t.Errorf("objects were replaced by the removal of all providers: got %v, want %v", got, kept)
 	}
+
+	ctl.mustRun(t, "init", "--config", after, "--core", "cluster-api:"+nextVersion, "--bootstrap", "-", "--control-plane", "-")
+	ctl.mustRun(t, "delete", "--config", after, "--core", "cluster-api", "--include-namespace")
+	await(t, "the namespace is gone, and the inventory in it", func(context.Context) error {
+		if left := providers(t, c); len(left) > 0 {
+			return fmt.Errorf("installed are %q", left)
+		}
+		return nil
+	})
+	if got := uids(t, c, objects); !slices.Equal(got, kept) {
+		t.Errorf("objects were replaced by the removal of the namespace: got %v, want %v", got, kept)
+	}
 }
 
-// wantProviders compares what clusterctl has installed, and the version of each.
-func wantProviders(t *testing.T, c client.Client, version string, want ...string) {
+// TestClusterctlComposesProviders installs providers of Drover and of Cluster API together by one clusterctl init, in both
+// directions. That they work together is what the combinations of test/interop show.
+func TestClusterctlComposesProviders(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// upstream is the program that takes the place of ours, of a type and with a name in the configuration.
+		upstream, label, components, providerType, provider string
+		args                                                []string
+		want                                                []string
+	}{
+		{
+			name: "providers of Drover under the core of Cluster API", upstream: peer.Core,
+			label: "cluster-api", components: "core-components.yaml", providerType: "CoreProvider", provider: "cluster-api",
+			args: []string{"--core", "cluster-api:UPSTREAM", "--bootstrap", "drover:" + version, "--infrastructure", "drover-sim:" + version},
+			want: []string{"bootstrap-drover " + version, "cluster-api UPSTREAM", "infrastructure-drover-sim " + version},
+		},
+		{
+			name: "bootstrap provider of Cluster API under the core of Drover", upstream: peer.Kubeadm,
+			label: "bootstrap-kubeadm", components: "bootstrap-components.yaml", providerType: "BootstrapProvider", provider: "kubeadm",
+			args: []string{"--core", "cluster-api:" + version, "--bootstrap", "kubeadm:UPSTREAM,drover:" + version, "--infrastructure", "drover-sim:" + version},
+			want: []string{"bootstrap-drover " + version, "bootstrap-kubeadm UPSTREAM", "cluster-api " + version, "infrastructure-drover-sim " + version},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctl, c := startClusterctl(t)
+			url, upstream, err := ctl.peers.WriteRepository(t.Context(), test.upstream, ctl.folder, test.label, test.components)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := ctl.config(t, version, externalCertManager)
+			ctl.replaceProvider(t, config, test.providerType, test.provider, url)
+			applyCertManagerKinds(t, c)
+			args := []string{"init", "--config", config, "--control-plane", "-"}
+			for _, arg := range test.args {
+				args = append(args, strings.ReplaceAll(arg, "UPSTREAM", upstream))
+			}
+			ctl.mustRun(t, args...)
+			var want []string
+			for _, each := range test.want {
+				want = append(want, strings.ReplaceAll(each, "UPSTREAM", upstream))
+			}
+			if got := providers(t, c); !slices.Equal(got, want) {
+				t.Errorf("installed are %q, want %q", got, want)
+			}
+			if plan := ctl.mustRun(t, "upgrade", "plan", "--config", config); !strings.Contains(plan, "already up to date") {
+				t.Errorf("clusterctl upgrade plan does not find each provider up to date:\n%s", plan)
+			}
+		})
+	}
+}
+
+// replaceProvider makes a configuration name another source for a provider.
+func (c clusterctl) replaceProvider(t *testing.T, file, providerType, name, url string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal(content, &config); err != nil {
+		t.Fatal(err)
+	}
+	listed, _ := config["providers"].([]any)
+	listed = slices.DeleteFunc(listed, func(each any) bool {
+		provider, _ := each.(map[string]any)
+		return provider["type"] == providerType && provider["name"] == name
+	})
+	config["providers"] = append(listed, map[string]any{"name": name, "type": providerType, "url": url})
+	if content, err = yaml.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantProviders compares what clusterctl has installed, all of one version.
+func wantProviders(t *testing.T, c client.Client, version string, names ...string) {
+	t.Helper()
+	var want []string
+	for _, name := range names {
+		want = append(want, name+" "+version)
+	}
+	if got := providers(t, c); !slices.Equal(got, want) {
+		t.Errorf("installed are %q, want %q", got, want)
+	}
+}
+
+// providers returns the name and version of each provider in clusterctl's inventory.
+func providers(t *testing.T, c client.Client) []string {
 	t.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "clusterctl.cluster.x-k8s.io", Version: "v1alpha3", Kind: "ProviderList"})
 	if err := c.List(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
+	var found []string
 	for _, each := range list.Items {
-		got = append(got, each.GetName())
-		if installed, _, _ := unstructured.NestedString(each.Object, "version"); installed != version {
-			t.Errorf("%s has the version %q, want %s", each.GetName(), installed, version)
-		}
+		installed, _, _ := unstructured.NestedString(each.Object, "version")
+		found = append(found, each.GetName()+" "+installed)
 	}
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("installed are %q, want %q", got, want)
-	}
+	slices.Sort(found)
+	return found
 }
 
 // uids returns the UIDs of objects, which must exist.

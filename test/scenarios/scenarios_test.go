@@ -22,7 +22,7 @@ import (
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
-var waitTimeout = flag.Duration("patience", 3*time.Minute, "how long something may take to become true")
+var waitTimeout = flag.Duration("wait-timeout", 3*time.Minute, "how long something may take to become true")
 
 // parallelScenarios is how many scenarios run at the same time: most of them wait most of the time.
 const parallelScenarios = "8"

@@ -61,7 +61,7 @@ type approver struct {
 
 	mu sync.Mutex
 	// control is what was last read of the control plane, until stale.
-	control policy.Taken
+	control policy.Reserved
 	stale   time.Time
 	// resolved are the addresses of the names of the control plane, as they were last found.
 	resolved map[string][]string

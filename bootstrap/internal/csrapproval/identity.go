@@ -113,14 +113,14 @@ func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]
 // controlPlane returns the names and addresses of the control plane: the endpoints of the Cluster, of the kubeconfig and of
 // the BootstrapConfigs, what these resolve to, the API server as pods see it and where it announces itself, and the Nodes
 // that the control plane runs on.
-func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
+func (a *approver) controlPlane(ctx context.Context) (policy.Reserved, error) {
 	a.mu.Lock()
 	known, fresh := a.control, time.Now().Before(a.stale)
 	a.mu.Unlock()
 	if fresh {
 		return known, nil
 	}
-	taken := policy.Taken{}
+	taken := policy.Reserved{}
 	cluster := &clusterv1.Cluster{}
 	if err := a.client.Get(ctx, client.ObjectKeyFromObject(a.cluster), cluster); err != nil {
 		return taken, fmt.Errorf("reading Cluster: %w", err)
@@ -159,7 +159,7 @@ func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 		}
 	}
 	if err := checkSize(taken); err != nil {
-		return policy.Taken{}, err
+		return policy.Reserved{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -194,7 +194,7 @@ func (a *approver) endpoints(ctx context.Context, cluster *clusterv1.Cluster) ([
 }
 
 // checkSize returns an error where names and addresses of a control plane would take much memory.
-func checkSize(taken policy.Taken) error {
+func checkSize(taken policy.Reserved) error {
 	tooLong := func(text string) bool { return len(text) > maxNameLength }
 	switch {
 	case len(taken.Names)+len(taken.Addresses) > maxTaken:
@@ -240,7 +240,7 @@ func (a *approver) addressesOf(ctx context.Context, host string) []string {
 	return found[:min(len(found), maxAddresses)]
 }
 
-func add(taken *policy.Taken, addresses clusterv1.MachineAddresses) {
+func add(taken *policy.Reserved, addresses clusterv1.MachineAddresses) {
 	for _, address := range addresses {
 		if isIP(address) {
 			taken.Addresses = append(taken.Addresses, address.Address)

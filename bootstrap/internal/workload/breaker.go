@@ -42,18 +42,18 @@ type breaker struct {
 }
 
 func (b *breaker) wrap(next http.RoundTripper) http.RoundTripper {
-	return &guarded{breaker: b, next: next}
+	return &breakerTransport{breaker: b, next: next}
 }
 
-// guarded is one client's transport behind the breaker.
-type guarded struct {
+// breakerTransport is one client's transport behind the breaker.
+type breakerTransport struct {
 	*breaker
 	next http.RoundTripper
 }
 
 // RoundTrip fails with the last error while paused, and pauses when no answer comes, or only a part of one, or one that the
 // server is overloaded.
-func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b *breakerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if cause := b.paused(); cause != nil {
 		return nil, cause
 	}
@@ -68,20 +68,20 @@ func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		b.note(err)
 		return response, err
 	}
-	response.Body = &answer{ReadCloser: response.Body, request: request, breaker: b.breaker}
+	response.Body = &countedBody{ReadCloser: response.Body, request: request, breaker: b.breaker}
 	return response, nil
 }
 
-// answer counts as one when it was read to its end: a server that sends half of it and hangs blocks its callers as long as
+// countedBody counts as one when it was read to its end: a server that sends half of it and hangs blocks its callers as long as
 // one that sends nothing.
-type answer struct {
+type countedBody struct {
 	io.ReadCloser
 	request *http.Request
 	breaker *breaker
 }
 
 // Read notes the end of the answer, or why there is none.
-func (a *answer) Read(into []byte) (int, error) {
+func (a *countedBody) Read(into []byte) (int, error) {
 	n, err := a.ReadCloser.Read(into)
 	_, busy := errors.AsType[*httplimit.BusyError](err)
 	switch {

@@ -38,8 +38,8 @@ func NewStore(client *godo.Client) *Store {
 	return &Store{volumes: client.Storage, actions: client.StorageActions}
 }
 
-// Wanted describes the volumes of a machine.
-type Wanted struct {
+// Spec describes the volumes of a machine.
+type Spec struct {
 	Identity driver.Identity
 	Region   string
 	Tags     []string
@@ -47,7 +47,7 @@ type Wanted struct {
 }
 
 // Ensure creates the volumes that a machine lacks and returns all of them.
-func (s *Store) Ensure(ctx context.Context, want Wanted) ([]godo.Volume, error) {
+func (s *Store) Ensure(ctx context.Context, want Spec) ([]godo.Volume, error) {
 	all := make([]godo.Volume, 0, len(want.Volumes))
 	for _, spec := range want.Volumes {
 		found, err := s.ensure(ctx, want, spec)
@@ -60,7 +60,7 @@ func (s *Store) Ensure(ctx context.Context, want Wanted) ([]godo.Volume, error) 
 }
 
 // ensure creates one volume, or returns the existing one.
-func (s *Store) ensure(ctx context.Context, want Wanted, spec infrav1.DigitalOceanVolume) (godo.Volume, error) {
+func (s *Store) ensure(ctx context.Context, want Spec, spec infrav1.DigitalOceanVolume) (godo.Volume, error) {
 	name := name(want.Identity, spec)
 	known, err := s.named(ctx, want.Identity, name)
 	if err != nil {
@@ -212,10 +212,10 @@ func isOf(volume godo.Volume, id driver.Identity) bool {
 	return strings.HasPrefix(volume.Name, prefix(id)) && id.Check(tag.Identity(volume.Tags)) == nil
 }
 
-// Remain converts a volume.
-func Remain(volume godo.Volume) driver.Remain {
+// AttachedObject converts a volume.
+func AttachedObject(volume godo.Volume) driver.AttachedObject {
 	id := tag.Identity(volume.Tags)
-	return driver.Remain{
+	return driver.AttachedObject{
 		Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt,
 		Copy: !strings.HasPrefix(volume.Name, prefix(id)),
 	}

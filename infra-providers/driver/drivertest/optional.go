@@ -36,8 +36,8 @@ func retag[C any](t *testing.T, env Environment[C]) {
 	if found, err := all(t.Context(), env.Driver, id.Owner); err != nil || len(found) > 0 {
 		t.Errorf("the owner before still has %d instances and %v", len(found), err)
 	}
-	if remainder, ok := env.Driver.(driver.Remainder); ok {
-		for left, err := range remainder.Remains(t.Context(), id.Owner) {
+	if remainder, ok := env.Driver.(driver.AttachedObjectLister); ok {
+		for left, err := range remainder.AttachedObjects(t.Context(), id.Owner) {
 			t.Errorf("the owner before still has %s %q and %v", left.Kind, left.ID, err)
 		}
 	}

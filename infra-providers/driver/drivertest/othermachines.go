@@ -286,9 +286,9 @@ func accountID[C any](t *testing.T, env Environment[C]) {
 
 // contents are what is in an account.
 type contents struct {
-	// Instances and Remains are by provider ID, and by kind and ID.
+	// Instances and Attached are by provider ID, and by kind and ID.
 	Instances map[string]driver.Instance
-	Remains   map[string]driver.Remain
+	Attached  map[string]driver.AttachedObject
 	// Things are what exists by Environment.Leftovers.
 	Things []string
 }
@@ -299,19 +299,19 @@ func everything[C any](t *testing.T, env Environment[C]) contents {
 	if err != nil {
 		t.Fatalf("listing everything: %v", err)
 	}
-	now := contents{Instances: map[string]driver.Instance{}, Remains: map[string]driver.Remain{}, Things: leftovers(env)}
+	now := contents{Instances: map[string]driver.Instance{}, Attached: map[string]driver.AttachedObject{}, Things: leftovers(env)}
 	for _, instance := range found {
 		if instance.State != driver.Terminated {
 			now.Instances[instance.ProviderID] = stableParts(instance)
 		}
 	}
-	if remainder, ok := env.Driver.(driver.Remainder); ok {
-		for left, err := range remainder.Remains(t.Context(), driver.Owner{}) {
+	if remainder, ok := env.Driver.(driver.AttachedObjectLister); ok {
+		for left, err := range remainder.AttachedObjects(t.Context(), driver.Owner{}) {
 			if err != nil {
 				t.Fatalf("listing what is beside instances: %v", err)
 			}
 			left.Created = left.Created.UTC()
-			now.Remains[fmt.Sprintf("%s %s", left.Kind, left.ID)] = left
+			now.Attached[fmt.Sprintf("%s %s", left.Kind, left.ID)] = left
 		}
 	}
 	return now
@@ -328,7 +328,7 @@ func wantUnchanged[C any](t *testing.T, env Environment[C], before contents, by 
 func wantKept(t *testing.T, before, after contents) {
 	t.Helper()
 	maps.DeleteFunc(after.Instances, func(id string, _ driver.Instance) bool { _, was := before.Instances[id]; return !was })
-	maps.DeleteFunc(after.Remains, func(id string, _ driver.Remain) bool { _, was := before.Remains[id]; return !was })
+	maps.DeleteFunc(after.Attached, func(id string, _ driver.AttachedObject) bool { _, was := before.Attached[id]; return !was })
 	after.Things = slices.DeleteFunc(after.Things, func(thing string) bool { return !slices.Contains(before.Things, thing) })
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("creating a machine changed another's (-before +after):\n%s", diff)

@@ -66,8 +66,8 @@ func wantReadOnly[C any](t *testing.T, env Environment[C], id driver.Identity, a
 // readAbilities calls every optional ability that reads.
 func readAbilities[C any](t *testing.T, env Environment[C], after string) {
 	t.Helper()
-	if remainder, ok := env.Driver.(driver.Remainder); ok {
-		for _, err := range remainder.Remains(t.Context(), driver.Owner{}) {
+	if remainder, ok := env.Driver.(driver.AttachedObjectLister); ok {
+		for _, err := range remainder.AttachedObjects(t.Context(), driver.Owner{}) {
 			if err != nil {
 				t.Fatalf("listing what is beside instances after %s: %v", after, err)
 			}

@@ -17,20 +17,20 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Remains implements driver.Remainder: the disks.
-func (c *Cloud) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		var all []driver.Remain
+// AttachedObjects implements driver.AttachedObjectLister: the disks.
+func (c *Cloud) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
+		var all []driver.AttachedObject
 		err := c.call(ctx, Call{Operation: "list"}, func() error {
 			for uid, left := range c.disks {
 				if owner.UID == "" || left.owner.Owner.UID == owner.UID {
-					all = append(all, driver.Remain{Kind: "disk", ID: string(uid), Identity: left.owner, Created: left.created})
+					all = append(all, driver.AttachedObject{Kind: "disk", ID: string(uid), Identity: left.owner, Created: left.created})
 				}
 			}
 			return nil
 		})
 		if err != nil {
-			yield(driver.Remain{}, err)
+			yield(driver.AttachedObject{}, err)
 			return
 		}
 		for _, remain := range all {

@@ -129,7 +129,7 @@ var (
 	_ driver.ImageFinder[Config]      = (*Cloud)(nil)
 	_ driver.Notifier                 = (*Cloud)(nil)
 	_ driver.Provisioner              = (*Cloud)(nil)
-	_ driver.Remainder                = (*Cloud)(nil)
+	_ driver.AttachedObjectLister     = (*Cloud)(nil)
 	_ driver.Tagger                   = (*Cloud)(nil)
 	_ driver.Restarter                = (*Cloud)(nil)
 	_ driver.ConsoleReader            = (*Cloud)(nil)

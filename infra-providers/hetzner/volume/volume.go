@@ -41,8 +41,8 @@ type Store struct{ api api }
 // NewStore returns the volumes of the project of a client.
 func NewStore(client *hcloud.Client) *Store { return &Store{api: &client.Volume} }
 
-// Wanted describes the volumes of a machine.
-type Wanted struct {
+// Spec describes the volumes of a machine.
+type Spec struct {
 	Identity driver.Identity
 	Location string
 	Labels   map[string]string
@@ -50,7 +50,7 @@ type Wanted struct {
 }
 
 // Ensure creates the volumes that a machine lacks and returns all of them.
-func (s *Store) Ensure(ctx context.Context, want Wanted) ([]*hcloud.Volume, error) {
+func (s *Store) Ensure(ctx context.Context, want Spec) ([]*hcloud.Volume, error) {
 	if len(want.Volumes) == 0 {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func (s *Store) Ensure(ctx context.Context, want Wanted) ([]*hcloud.Volume, erro
 }
 
 // ensure creates one volume, or returns the existing one.
-func (s *Store) ensure(ctx context.Context, want Wanted, spec infrav1.HetznerVolume, known *hcloud.Volume) (*hcloud.Volume, error) {
+func (s *Store) ensure(ctx context.Context, want Spec, spec infrav1.HetznerVolume, known *hcloud.Volume) (*hcloud.Volume, error) {
 	if known != nil && known.Server == nil && known.Location.Name != want.Location {
 		// It is from an earlier attempt in another location, which had no capacity for the server.
 		if _, err := s.api.Delete(ctx, known); err != nil {
@@ -236,10 +236,10 @@ func nextPage(response *hcloud.Response) int {
 	return response.Meta.Pagination.NextPage
 }
 
-// Remain converts a volume.
-func Remain(volume *hcloud.Volume) driver.Remain {
+// AttachedObject converts a volume.
+func AttachedObject(volume *hcloud.Volume) driver.AttachedObject {
 	identity, _ := driver.FromTags(volume.Labels)
-	return driver.Remain{Kind: "volume", ID: strconv.FormatInt(volume.ID, 10), Identity: identity, Created: volume.Created}
+	return driver.AttachedObject{Kind: "volume", ID: strconv.FormatInt(volume.ID, 10), Identity: identity, Created: volume.Created}
 }
 
 // Selector returns the label selector of what belongs to a machine: its UID, or without that its name and Cluster.

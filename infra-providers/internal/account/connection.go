@@ -34,8 +34,8 @@ type Account[C any] struct {
 	Restart func(ctx context.Context, id driver.Identity) error
 	// Console reads the console of an instance; nil for a cloud without that ability.
 	Console func(ctx context.Context, id driver.Identity) ([]byte, error)
-	// Remainder is nil for a cloud without that ability.
-	Remainder driver.Remainder
+	// AttachedObjects is nil for a cloud without that ability.
+	AttachedObjects driver.AttachedObjectLister
 	// Capacity and FindImage read what a template in a namespace names; nil for a cloud without that ability.
 	Capacity  func(ctx context.Context, namespace string, config C) (driver.Capacity, error)
 	FindImage func(ctx context.Context, namespace string, config C) (driver.Image, error)
@@ -99,9 +99,9 @@ func (c *connection[C]) known() string {
 // open wraps a connected driver. From the outside in: the share in the workers; the inventory, so that its answers are
 // not calls; the throttle; deadlines and metrics.
 func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *connection[C] {
-	var remainder driver.Remainder
-	if able, ok := connected.(driver.Remainder); ok {
-		remainder = bounded{able, e.guard}
+	var attached driver.AttachedObjectLister
+	if able, ok := connected.(driver.AttachedObjectLister); ok {
+		attached = bounded{able, e.guard}
 	}
 	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
@@ -111,7 +111,7 @@ func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *conn
 		Jitter:   rand.Float64,
 	})
 	opened := &connection[C]{enter: func(namespace string) (func(), error) { return c.gate.enter(k, namespace) }}
-	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, UnavailableOffering: direct.UnavailableOffering, Remainder: remainder}
+	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, UnavailableOffering: direct.UnavailableOffering, AttachedObjects: attached}
 	changed := c.changed(k)
 	outer, notified := driver.Driver[C](direct), changed
 	if c.options.Interval > 0 {

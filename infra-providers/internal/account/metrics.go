@@ -75,15 +75,15 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 
 // bounded ends the list of what is beside instances after its time, and makes an error of its panic.
 type bounded struct {
-	driver.Remainder
+	driver.AttachedObjectLister
 	guard *guard
 }
 
-func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
+func (b bounded) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
 		limited, cancel := b.guard.limit(ctx, listTime)
 		defer cancel()
-		for remain, err := range panicerror.Seq(b.Remainder.Remains(limited, owner)) {
+		for remain, err := range panicerror.Seq(b.AttachedObjectLister.AttachedObjects(limited, owner)) {
 			b.guard.note(ctx, "remains", err)
 			if !yield(remain, toTimeoutError(ctx, limited, listTime, err)) {
 				return

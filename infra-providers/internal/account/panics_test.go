@@ -39,8 +39,8 @@ func (panicking) FindImage(context.Context, fake.Config) (driver.Image, error)  
 func (panicking) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(func(driver.Instance, error) bool) { panic(secretAnswer) }
 }
-func (panicking) Remains(context.Context, driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(func(driver.Remain, error) bool) { panic(secretAnswer) }
+func (panicking) AttachedObjects(context.Context, driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(func(driver.AttachedObject, error) bool) { panic(secretAnswer) }
 }
 
 func last[T any](list iter.Seq2[T, error]) (err error) {
@@ -65,10 +65,12 @@ func TestPanicOfADriverIsAnError(t *testing.T) {
 			_, err := cloud.Create(ctx, driver.Request[fake.Config]{Identity: id})
 			return err
 		},
-		"get":      func(ctx context.Context) error { _, err := cloud.Direct.Get(ctx, id); return err },
-		"delete":   func(ctx context.Context) error { return cloud.Delete(ctx, id) },
-		"list":     func(ctx context.Context) error { return last(cloud.Direct.List(ctx, driver.Owner{})) },
-		"remains":  func(ctx context.Context) error { return last(cloud.Remainder.Remains(ctx, driver.Owner{})) },
+		"get":    func(ctx context.Context) error { _, err := cloud.Direct.Get(ctx, id); return err },
+		"delete": func(ctx context.Context) error { return cloud.Delete(ctx, id) },
+		"list":   func(ctx context.Context) error { return last(cloud.Direct.List(ctx, driver.Owner{})) },
+		"remains": func(ctx context.Context) error {
+			return last(cloud.AttachedObjects.AttachedObjects(ctx, driver.Owner{}))
+		},
 		"account":  func(ctx context.Context) error { _, err := cloud.ID(ctx); return err },
 		"tag":      func(ctx context.Context) error { return cloud.Tag(ctx, id) },
 		"restart":  func(ctx context.Context) error { return cloud.Restart(ctx, id) },

@@ -183,7 +183,7 @@ func (l *answers) see(instance driver.Instance, err error) {
 
 func (l *answers) drop(uid types.UID) { delete(l.seen, uid) }
 
-// later is a clock that does not advance between two steps.
-type later struct{ now time.Time }
+// steppingClock is a clock that does not advance between two steps.
+type steppingClock struct{ now time.Time }
 
-func (l *later) time() time.Time { return l.now }
+func (l *steppingClock) time() time.Time { return l.now }

@@ -45,7 +45,7 @@ type run[M driver.Machine, C any] struct {
 	env     Environment[M, C]
 	rand    *Rand
 	answers *answers
-	clock   later
+	clock   steppingClock
 	// maxReconciles is how many reconciles one machine may take before it counts as stuck.
 	maxReconciles int
 	// hooks inject faults into the simulated cloud, in a stable order.
@@ -96,7 +96,7 @@ func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Clust
 			return nil, err
 		}
 	}
-	s := &run[M, C]{cluster: cluster, direct: direct, home: home, env: env, rand: rand, answers: newAnswers(), clock: later{time.Now()}, maxReconciles: 500}
+	s := &run[M, C]{cluster: cluster, direct: direct, home: home, env: env, rand: rand, answers: newAnswers(), clock: steppingClock{time.Now()}, maxReconciles: 500}
 	for _, hook := range []func(){env.Hooks.Lose, env.Hooks.Interrupt, env.Hooks.Hide} {
 		if hook != nil {
 			s.hooks = append(s.hooks, hook)

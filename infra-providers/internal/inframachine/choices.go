@@ -13,8 +13,8 @@ import (
 	"drover.io/infra-providers/internal/throttle"
 )
 
-// choices is all that the choice among a machine's configurations depends on.
-type choices struct {
+// choiceInput is all that the choice among a machine's configurations depends on.
+type choiceInput struct {
 	// stored is the choice on the object: the only one whose creation may have been requested.
 	stored int
 	// outcomeKnown is true when no creation has an unknown outcome, so that another choice may be made.
@@ -26,7 +26,7 @@ type choices struct {
 // next returns which configuration is next and how long to wait before: the first whose offering is available, or the
 // first that will be tried again. While the outcome of a creation is unknown it is always the stored one, at once, because
 // only the cloud can answer that it made no instance.
-func (c choices) next() (choice int, wait time.Duration) {
+func (c choiceInput) next() (choice int, wait time.Duration) {
 	if !c.outcomeKnown {
 		return c.stored, 0
 	}

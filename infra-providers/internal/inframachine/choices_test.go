@@ -37,7 +37,7 @@ func TestChoicesNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			options := choices{stored: test.stored, outcomeKnown: test.known}
+			options := choiceInput{stored: test.stored, outcomeKnown: test.known}
 			for _, left := range test.left {
 				options.offerings = append(options.offerings, throttle.UnavailableOffering{Left: left})
 			}

@@ -88,8 +88,8 @@ func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 	return append([]C{config}, r.Cloud.Alternatives(config)...), nil
 }
 
-func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], configs []C) choices {
-	found := choices{stored: storedChoice(s.machine, len(configs)), outcomeKnown: r.outcomeKnown.Has(s.machine.GetUID())}
+func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], configs []C) choiceInput {
+	found := choiceInput{stored: storedChoice(s.machine, len(configs)), outcomeKnown: r.outcomeKnown.Has(s.machine.GetUID())}
 	for _, config := range configs {
 		found.offerings = append(found.offerings, cloud.UnavailableOffering(s.machine.GetNamespace(), config))
 	}
@@ -97,7 +97,7 @@ func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], con
 }
 
 // storeChoice ends the reconcile with another choice to store, or with a pause until there is capacity.
-func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choices) (ctrl.Result, error) {
+func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choiceInput) (ctrl.Result, error) {
 	choice, wait := options.next()
 	if wait > 0 {
 		machinestatus.SetShortage(s.machine, options.offerings, fmt.Sprintf("tried again at %s", options.offerings[choice].Until.UTC().Format(time.RFC3339)))

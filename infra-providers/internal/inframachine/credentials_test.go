@@ -107,6 +107,33 @@ func TestMissingSecret(t *testing.T) {
 	r.wantInCloud(0)
 }
 
+// TestMachineThatNeverHadCredentialsCanBeDeleted: without an account no creation was requested.
+func TestMachineThatNeverHadCredentialsCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]func(*fixture){
+		"of a Secret that does not exist": func(r *fixture) { r.secret = "nowhere" },
+		"of a token that is refused": func(r *fixture) {
+			r.faults = func(fake.Call) fake.Fault {
+				return fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("the token is not valid")}}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, fake.Options{})
+			given(r)
+			r.restart()
+			machine, _ := r.machine("worker")
+			r.settle(machine)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+			r.delete(machine)
+			r.settle(machine)
+			r.wantGone(machine)
+			r.wantInCloud(0)
+		})
+	}
+}
+
 // TestChangesByOthersWithAnInventory: one instance is deleted and another is stopped.
 func TestChangesByOthersWithAnInventory(t *testing.T) {
 	t.Parallel()

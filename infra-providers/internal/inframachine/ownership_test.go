@@ -275,32 +275,40 @@ func TestReleaseWhileTheCloudFails(t *testing.T) {
 	r.wantEvent("InstanceReleased", "InstanceDeleted")
 }
 
-// TestReleaseAfterARateLimit: the annotation does not count for an error with a time to retry after.
-func TestReleaseAfterARateLimit(t *testing.T) {
+// TestNoReleaseWhileTheCallIsPostponed: the annotation does not count for an error with a time to retry after.
+func TestNoReleaseWhileTheCallIsPostponed(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, fake.Options{})
-	machine, _ := r.machine("worker")
-	r.settle(machine)
-	r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = machine.Spec.ProviderID })
-	r.faults = func(call fake.Call) fake.Fault {
-		if call.Operation == "delete" {
-			return fake.Fault{Err: &driver.RateLimitedError{RetryAfter: time.Nanosecond, Err: errors.New("slow down")}}
-		}
-		return fake.Fault{}
+	for name, postponed := range map[string]error{
+		"by a rate limit":            &driver.RateLimitedError{RetryAfter: time.Nanosecond, Err: errors.New("slow down")},
+		"because no worker was free": &driver.BusyError{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, fake.Options{})
+			machine, _ := r.machine("worker")
+			r.settle(machine)
+			r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = machine.Spec.ProviderID })
+			r.faults = func(call fake.Call) fake.Fault {
+				if call.Operation == "delete" {
+					return fake.Fault{Err: postponed}
+				}
+				return fake.Fault{}
+			}
+			r.delete(machine)
+			for range 3 {
+				if _, err := r.reconcile(machine); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(machine.Finalizers) == 0 {
+				t.Fatal("the finalizer was removed and the instance kept")
+			}
+			r.faults, r.later = nil, time.Hour
+			r.settle(machine)
+			r.wantGone(machine)
+			r.wantInCloud(0)
+		})
 	}
-	r.delete(machine)
-	for range 3 {
-		if _, err := r.reconcile(machine); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(machine.Finalizers) == 0 {
-		t.Error("the finalizer was removed and the instance kept after a rate limit")
-	}
-	r.faults, r.later = nil, time.Hour
-	r.settle(machine)
-	r.wantGone(machine)
-	r.wantInCloud(0)
 }
 
 // TestDeletesWhatIsLeftBesideTheInstance: a volume that the cloud fails to delete with its server.

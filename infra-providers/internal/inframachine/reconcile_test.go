@@ -361,10 +361,12 @@ func TestReasonsOfFailures(t *testing.T) {
 		retry  time.Duration
 		fails  bool
 	}{
-		"quota":         {&driver.QuotaExceededError{Err: cause}, machinestatus.QuotaExceededReason, 3 * time.Minute, false},
-		"capacity":      {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, machinestatus.InsufficientCapacityReason, 2 * time.Minute, false},
-		"credentials":   {&driver.UnauthorizedError{Err: cause}, machinestatus.UnauthorizedReason, time.Minute, false},
-		"rate limit":    {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, machinestatus.RateLimitedReason, 17 * time.Second, false},
+		"quota":       {&driver.QuotaExceededError{Err: cause}, machinestatus.QuotaExceededReason, 3 * time.Minute, false},
+		"capacity":    {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, machinestatus.InsufficientCapacityReason, 2 * time.Minute, false},
+		"credentials": {&driver.UnauthorizedError{Err: cause}, machinestatus.UnauthorizedReason, time.Minute, false},
+		"rate limit":  {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, machinestatus.RateLimitedReason, 17 * time.Second, false},
+		"rate limit of a maintenance page": {
+			&driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: cause}, machinestatus.RateLimitedReason, 10 * time.Minute, false},
 		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, machinestatus.InvalidConfigurationReason, 0, false},
 		"anything else": {cause, machinestatus.CloudErrorReason, 0, true},
 	} {

@@ -4,6 +4,7 @@
 package inframachine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/machinestatus"
 )
 
@@ -117,9 +119,11 @@ func (s *state[M, C]) clusterName() string {
 	return ""
 }
 
-// claimed reports whether an instance may have been created for a machine.
+// claimed reports whether an instance may have been created for a machine. Identity and account are stored before a creation
+// is requested, so without an account there is none, unless the machine has a providerID from before accounts were stored.
 func claimed[M driver.Machine](machine M) bool {
-	return machine.GetAnnotations()[infrav1.IdentityAnnotation] != "" || machine.GetStatus().Account != ""
+	identity := machine.GetAnnotations()[infrav1.IdentityAnnotation]
+	return machine.GetStatus().Account != "" || identity != "" && cmp.Or(account.Pinned(machine), machine.GetProviderID()) != ""
 }
 
 // identity names the instance.

@@ -156,7 +156,8 @@ func isReleasable(err error) bool {
 // MayRelease reports whether the annotation that releases an instance counts after an error. It does so too while a cloud
 // fails, because one that does not exist any more fails in the same way.
 func MayRelease(err error) bool {
-	return isReleasable(err) || errorreason.Of(err).Reason == CloudErrorReason
+	problem := errorreason.Of(err)
+	return isReleasable(err) || problem.Reason == CloudErrorReason && !problem.Unreported
 }
 
 func releaseAdvice[M driver.Machine](machine M) string {

@@ -29,7 +29,7 @@ const (
 const replaceAdvice = "make a template of another name and refer to it"
 
 // mismatchError means that the instance type cannot run the image.
-type mismatchError struct{ offer }
+type mismatchError struct{ machineProperties }
 
 func (e *mismatchError) Error() string {
 	kind := "the instance type"
@@ -56,7 +56,7 @@ func problemOf(err error) errorreason.Problem {
 }
 
 // setValid sets that machines can be created, and from which image where that is known.
-func setValid[M driver.Machine](template driver.Template[M], found offer) {
+func setValid[M driver.Machine](template driver.Template[M], found machineProperties) {
 	message := ""
 	if found.image.ID != "" {
 		message = fmt.Sprintf("the image is %q", found.image.ID)

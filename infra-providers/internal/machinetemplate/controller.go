@@ -72,7 +72,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 }
 
 // settle sets Ready and returns when to inspect the template again. A cause that is returned is retried with back-off.
-func (r *Reconciler[M, C]) settle(template driver.Template[M], offer offer, cause error) (ctrl.Result, error) {
+func (r *Reconciler[M, C]) settle(template driver.Template[M], offer machineProperties, cause error) (ctrl.Result, error) {
 	if cause == nil {
 		setValid(template, offer)
 		return r.after(readyInterval), nil

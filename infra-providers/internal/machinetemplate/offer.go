@@ -11,15 +11,15 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// offer is what a machine of a template would be. What is not known is zero.
-type offer struct {
+// machineProperties is what a machine of a template would be. What is not known is zero.
+type machineProperties struct {
 	instanceType string
 	size         driver.Capacity
 	image        driver.Image
 }
 
 // inspect reads from the cloud what a template names. What was found before a failure counts.
-func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template[M]) (found offer, err error) {
+func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template[M]) (found machineProperties, err error) {
 	machine := template.Machine()
 	machine.SetNamespace(template.GetNamespace())
 	config, err := r.Cloud.Config(machine, "")
@@ -47,7 +47,7 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 }
 
 // setOffer writes what the cluster autoscaler reads. What is not known now stays as it was.
-func setOffer(status *infrav1.MachineTemplateStatus, found offer) {
+func setOffer(status *infrav1.MachineTemplateStatus, found machineProperties) {
 	if found.size.Capacity != nil {
 		status.Capacity = found.size.Capacity
 	}

@@ -51,7 +51,7 @@ func holderOf(namespace, account string) string {
 }
 
 // listAccounts lists what is ours in every account. Nothing is returned of one whose list breaks off.
-func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string]*listed[C], found []Found, err error) {
+func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string]*listed[C], found []Resource, err error) {
 	accounts = map[string]*listed[C]{}
 	holders := map[string][]account.Account[C]{}
 	for _, connected := range c.Accounts.All() {
@@ -66,7 +66,7 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 		mu.Lock()
 		left := maxPerHolder - count[one.holder()]
 		mu.Unlock()
-		var things []Found
+		var things []Resource
 		err := c.inTurn(ctx, func() (err error) {
 			things, err = everything(ctx, connected, left)
 			return err
@@ -132,8 +132,8 @@ func (c *Collector[M, C]) inTurn(ctx context.Context, call func() error) error {
 
 // everything lists what is ours in one account, up to a maximum. In an account whose credentials are those of one
 // namespace, that is only what belongs to the namespace: its server could return any tags of others.
-func everything[C any](ctx context.Context, connected account.Account[C], most int) ([]Found, error) {
-	var all []Found
+func everything[C any](ctx context.Context, connected account.Account[C], most int) ([]Resource, error) {
+	var all []Resource
 	seen := 0
 	count := func(err error) error {
 		if seen++; err == nil && seen > most {
@@ -141,7 +141,7 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		}
 		return err
 	}
-	keep := func(thing Found) {
+	keep := func(thing Resource) {
 		if connected.Namespace == "" || connected.Namespace == thing.Identity.Owner.Namespace {
 			thing.Account = connected.Name
 			all = append(all, thing)
@@ -156,16 +156,16 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 			continue
 		}
 		instances[made.Identity.UID] = append(instances[made.Identity.UID], made.ProviderID)
-		keep(Found{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created})
+		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created})
 	}
-	if connected.Remainder == nil {
+	if connected.AttachedObjects == nil {
 		return all, nil
 	}
-	for thing, err := range connected.Remainder.Remains(ctx, driver.Owner{}) {
+	for thing, err := range connected.AttachedObjects.AttachedObjects(ctx, driver.Owner{}) {
 		if err := count(err); err != nil {
 			return nil, fmt.Errorf("listing what is beside instances: %w", err)
 		}
-		keep(Found{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: instances[thing.Identity.UID]})
+		keep(Resource{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: instances[thing.Identity.UID]})
 	}
 	return all, nil
 }

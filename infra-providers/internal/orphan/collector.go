@@ -134,7 +134,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	failures = append(failures, err)
 	// Machines are read after the cloud: one that was made meanwhile is known here and missing there, not
 	// the other way round.
-	in := Input{Now: c.Clock.Now(), Found: found, Namespace: c.Namespace, Suspects: map[string]time.Time{}, Tried: c.tried, Grace: c.Options.Grace, Cap: c.Options.Cap}
+	in := Input{Now: c.Clock.Now(), Resources: found, Namespace: c.Namespace, Suspects: map[string]time.Time{}, Tried: c.tried, Grace: c.Options.Grace, Cap: c.Options.Cap}
 	for key, known := range c.suspects {
 		in.Suspects[key] = known.since
 	}
@@ -142,7 +142,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 		return errors.Join(append(failures, err)...)
 	}
 	c.markElsewhere(in, accounts)
-	if in.Clusters, err = c.standings(ctx, in, clusters); err != nil {
+	if in.Clusters, err = c.clusterStates(ctx, in, clusters); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
 	classified := Plan(in)
@@ -161,7 +161,7 @@ func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]
 			owned[name] = c.owned[name]
 		}
 	}
-	for i, thing := range in.Found {
+	for i, thing := range in.Resources {
 		if in.isOwned(thing) || c.owned[thing.Account][thing.key()] {
 			if owned[thing.Account] == nil {
 				owned[thing.Account] = map[string]bool{}
@@ -169,7 +169,7 @@ func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]
 			owned[thing.Account][thing.key()] = true
 			continue
 		}
-		in.Found[i].Elsewhere = !thing.Created.IsZero() && !c.Memory.Ours(thing.Identity.UID, thing.Created)
+		in.Resources[i].Elsewhere = !thing.Created.IsZero() && !c.Memory.Ours(thing.Identity.UID, thing.Created)
 	}
 	c.owned = owned
 }
@@ -193,7 +193,7 @@ func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, c
 		}
 		if !before {
 			known = suspect{thing.Account, c.Clock.Now()}
-			c.record(ctx, cluster, thing.Found, c.foundEvent(thing))
+			c.record(ctx, cluster, thing.Resource, c.foundEvent(thing))
 		}
 		suspects[thing.key()] = known
 	}
@@ -209,18 +209,18 @@ func (c *Collector[M, C]) act(ctx context.Context, classified []Classified, clus
 	if c.Options.DryRun {
 		return nil
 	}
-	orphans, tried := map[string][]Found{}, map[string]bool{}
+	orphans, tried := map[string][]Resource{}, map[string]bool{}
 	for _, thing := range classified {
 		if thing.Class == ClassOrphaned {
 			holder := accounts[thing.Account].holder()
-			orphans[holder] = append(orphans[holder], thing.Found)
+			orphans[holder] = append(orphans[holder], thing.Resource)
 			tried[thing.key()] = true
 		} else if c.tried[thing.key()] && thing.Class == ClassOverLimit {
 			tried[thing.key()] = true
 		}
 	}
 	c.tried = tried
-	return concurrently(ctx, orphans, func(ctx context.Context, thing Found) error {
+	return concurrently(ctx, orphans, func(ctx context.Context, thing Resource) error {
 		done, err := c.collect(ctx, thing, accounts[thing.Account])
 		if done {
 			c.record(ctx, clusters[thing.Identity.Owner], thing, deletedOrphan(thing))
@@ -232,7 +232,7 @@ func (c *Collector[M, C]) act(ctx context.Context, classified []Classified, clus
 
 // collect deletes one orphan, if reads of the API server without a cache confirm that it is one. It is confirmed again where
 // the deletion had to wait.
-func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C]) (done bool, err error) {
+func (c *Collector[M, C]) collect(ctx context.Context, thing Resource, in *listed[C]) (done bool, err error) {
 	err = c.inTurn(ctx, func() (err error) {
 		if done, err = c.confirm(ctx, thing); !done || err != nil {
 			return err
@@ -250,7 +250,7 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C
 }
 
 // confirm reports whether something is an orphan that may be deleted now, by reads without a cache.
-func (c *Collector[M, C]) confirm(ctx context.Context, thing Found) (bool, error) {
+func (c *Collector[M, C]) confirm(ctx context.Context, thing Resource) (bool, error) {
 	owner := thing.Identity.Owner
 	cluster := &clusterv1.Cluster{}
 	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, cluster); err != nil {
@@ -275,7 +275,7 @@ func (c *Collector[M, C]) confirm(ctx context.Context, thing Found) (bool, error
 }
 
 // finish takes the remaining steps of a removal for a while. What is left then is found by the next sweep.
-func (c *Collector[M, C]) finish(ctx context.Context, thing Found, cloud driver.Driver[C]) error {
+func (c *Collector[M, C]) finish(ctx context.Context, thing Resource, cloud driver.Driver[C]) error {
 	for end := c.Clock.Now().Add(finishTime); c.Clock.Now().Before(end); {
 		left, err := cloud.Get(ctx, thing.Identity)
 		if err == nil && left.State == driver.Stopping && left.StepDue {

@@ -20,7 +20,7 @@ import (
 type event struct{ log, reason, action, note string }
 
 // record logs what happened to a resource, and creates the event of its Cluster.
-func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster, thing Found, e event) {
+func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster, thing Resource, e event) {
 	values := []any{"Cluster", klog.KObj(cluster), c.machineKind(), klog.KRef(thing.Identity.Owner.Namespace, thing.Identity.Name)}
 	if thing.Kind == instance {
 		values = append(values, "providerID", thing.Identity.ProviderID)
@@ -44,20 +44,20 @@ func (c *Collector[M, C]) machineKind() string {
 func (c *Collector[M, C]) foundEvent(thing Classified) event {
 	switch thing.Class {
 	case ClassForeign:
-		return foundElsewhere(thing.Found)
+		return foundElsewhere(thing.Resource)
 	case ClassDuplicate:
-		return foundDuplicate(thing.Found)
+		return foundDuplicate(thing.Resource)
 	}
-	return foundOrphan(thing.Found, c.Options)
+	return foundOrphan(thing.Resource, c.Options)
 }
 
-func foundElsewhere(thing Found) event {
+func foundElsewhere(thing Resource) event {
 	return event{"found orphan of another management cluster", "OrphanOfAnotherManagementCluster", "Sweep", fmt.Sprintf(
 		"%s %q of machine %q was created while no provider of this management cluster was running: this management cluster, or another with the same Cluster, was restored from a snapshot; nothing of the Cluster is collected as an orphan",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
-func foundOrphan(thing Found, options Options) event {
+func foundOrphan(thing Resource, options Options) event {
 	next := fmt.Sprintf("it is deleted if that is still so in %s; pause the Cluster to prevent this", options.Grace)
 	if options.DryRun {
 		next = "nothing is deleted in dry-run mode"
@@ -65,7 +65,7 @@ func foundOrphan(thing Found, options Options) event {
 	return event{"found orphan", "OrphanFound", "Sweep", fmt.Sprintf("%s %q of machine %q has no owner: %s", thing.Kind, thing.ID, thing.Identity.Name, next)}
 }
 
-func foundDuplicate(thing Found) event {
+func foundDuplicate(thing Resource) event {
 	if thing.Copy {
 		return event{"found copy", "DuplicateInstance", "Sweep", fmt.Sprintf(
 			"%s %q has the tags of machine %q and was made from another one, such as by restoring a backup: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
@@ -94,6 +94,6 @@ func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classi
 	c.missing = missing
 }
 
-func deletedOrphan(thing Found) event {
+func deletedOrphan(thing Resource) event {
 	return event{"deleted orphan", "OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which remained of machine %q", thing.Kind, thing.ID, thing.Identity.Name)}
 }

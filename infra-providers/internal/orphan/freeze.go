@@ -26,40 +26,40 @@ import (
 // coreTimeout is how long machine-controller counts as running after it renewed its Lease.
 const coreTimeout = 2 * time.Minute
 
-// standings returns which Clusters are another provider's, and in which nothing may be deleted: those that are paused,
+// clusterStates returns which Clusters are another provider's, and in which nothing may be deleted: those that are paused,
 // those whose API server does not answer, those that another management cluster acts on, all while machine-controller does
 // not run, and those with a MachineDeployment or MachineSet that is frozen. More Machines than were requested may be
 // the effect of a stale cache, and so may be an instance without an owner. Leases and freezes are read only for Clusters in
 // which something has no owner.
-func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[driver.Owner]*clusterv1.Cluster) (map[driver.Owner]Standing, error) {
-	standings := map[driver.Owner]Standing{}
+func (c *Collector[M, C]) clusterStates(ctx context.Context, in Input, clusters map[driver.Owner]*clusterv1.Cluster) (map[driver.Owner]ClusterState, error) {
+	clusterStates := map[driver.Owner]ClusterState{}
 	for owner, cluster := range clusters {
-		standings[owner] = Standing{
+		clusterStates[owner] = ClusterState{
 			Foreign: !c.WatchFilter.Matches(cluster),
 			Frozen:  isHeld(cluster),
 		}
 	}
-	for _, thing := range in.Found {
-		if standing, known := standings[thing.Identity.Owner]; known && thing.Elsewhere && !in.isOwned(thing) {
-			standing.Frozen = true
-			standings[thing.Identity.Owner] = standing
+	for _, thing := range in.Resources {
+		if state, known := clusterStates[thing.Identity.Owner]; known && thing.Elsewhere && !in.isOwned(thing) {
+			state.Frozen = true
+			clusterStates[thing.Identity.Owner] = state
 		}
 	}
 	checked := map[driver.Owner]bool{}
-	for _, thing := range in.Found {
+	for _, thing := range in.Resources {
 		owner := thing.Identity.Owner
-		standing, known := standings[owner]
-		if !known || standing.Foreign || standing.Frozen || checked[owner] || in.isOwned(thing) {
+		state, known := clusterStates[owner]
+		if !known || state.Foreign || state.Frozen || checked[owner] || in.isOwned(thing) {
 			continue
 		}
 		checked[owner] = true
 		var err error
-		if standing.Frozen, err = c.frozenNow(ctx, clusters[owner]); err != nil {
+		if state.Frozen, err = c.frozenNow(ctx, clusters[owner]); err != nil {
 			return nil, err
 		}
-		standings[owner] = standing
+		clusterStates[owner] = state
 	}
-	return standings, nil
+	return clusterStates, nil
 }
 
 // frozenNow reads whether nothing may be deleted in one Cluster.

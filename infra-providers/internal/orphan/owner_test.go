@@ -231,9 +231,9 @@ func TestNoEventForAClusterOfAnotherProvider(t *testing.T) {
 	if len(f.recorder.Events) > 0 {
 		t.Errorf("told %q", f.nextEvent())
 	}
-	standings, err := f.standings(t.Context(), Input{}, map[driver.Owner]*clusterv1.Cluster{f.owner(): f.home})
-	if err != nil || !standings[f.owner()].Foreign {
-		t.Errorf("got %+v and %v, want a foreign Cluster", standings, err)
+	clusterStates, err := f.clusterStates(t.Context(), Input{}, map[driver.Owner]*clusterv1.Cluster{f.owner(): f.home})
+	if err != nil || !clusterStates[f.owner()].Foreign {
+		t.Errorf("got %+v and %v, want a foreign Cluster", clusterStates, err)
 	}
 }
 

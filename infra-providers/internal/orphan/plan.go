@@ -18,8 +18,8 @@ import (
 // instance is the Kind of an instance.
 const instance = "instance"
 
-// Found is something in the cloud that has our tags: an instance, or what was made beside one.
-type Found struct {
+// Resource is something in the cloud that has our tags: an instance, or what was made beside one.
+type Resource struct {
 	// Account is the name of the account that it was found in.
 	Account string
 	// Kind is instance, or the cloud's word for another resource.
@@ -30,22 +30,22 @@ type Found struct {
 	// Instances are the provider IDs of the instances that it is beside, as far as they are there; nothing for an
 	// instance itself. Who deletes it by its Identity deletes these too.
 	Instances []string
-	// Copy is true for what others made from a resource of the machine; see driver.Remain.
+	// Copy is true for what others made from a resource of the machine; see driver.AttachedObject.
 	Copy bool
 	// Elsewhere is true for what no provider of this installation can have created; see Memory.
 	Elsewhere bool
 }
 
 // key is different for everything found. Accounts may use the same IDs.
-func (f Found) key() string { return f.Account + " " + f.Kind + "/" + f.ID }
+func (f Resource) key() string { return f.Account + " " + f.Kind + "/" + f.ID }
 
 // machine is the machine that the tags name.
-func (f Found) machine() types.NamespacedName {
+func (f Resource) machine() types.NamespacedName {
 	return types.NamespacedName{Namespace: f.Identity.Owner.Namespace, Name: f.Identity.Name}
 }
 
 // referred reports whether a Machine of the Cluster in the tags refers to it, or to what it is beside.
-func (f Found) referred(references map[Reference]bool) bool {
+func (f Resource) referred(references map[Reference]bool) bool {
 	owner := f.Identity.Owner
 	for _, id := range append(slices.Clone(f.Instances), f.Identity.ProviderID) {
 		if references[Reference{owner.Namespace, owner.Name, id}] {
@@ -96,8 +96,8 @@ type Claim struct {
 // Reference is an instance that a Machine of Cluster API refers to.
 type Reference struct{ Namespace, Cluster, ProviderID string }
 
-// Standing is what is known of a Cluster.
-type Standing struct {
+// ClusterState is what is known of a Cluster.
+type ClusterState struct {
 	// Foreign is true for one that is another provider's.
 	Foreign bool
 	// Frozen is true while nothing of it is collected.
@@ -106,14 +106,14 @@ type Standing struct {
 
 // Input is all that a plan depends on.
 type Input struct {
-	Now   time.Time
-	Found []Found
+	Now       time.Time
+	Resources []Resource
 	// Claims are those of the machines there are, by namespace and name.
 	Claims map[types.NamespacedName]Claim
 	// References are those of the Machines of Cluster API there are.
 	References map[Reference]bool
 	// Clusters are those there are, by UID, namespace and name.
-	Clusters map[driver.Owner]Standing
+	Clusters map[driver.Owner]ClusterState
 	// Namespace is the only one whose Clusters are known; empty for all.
 	Namespace string
 	// Suspects are the resources that were suspected before, and since when.
@@ -128,7 +128,7 @@ type Input struct {
 
 // Classified is one object with its class.
 type Classified struct {
-	Found
+	Resource
 	Class Class
 }
 
@@ -144,9 +144,9 @@ func (j Classified) remarkable() bool {
 
 // Plan classifies everything found, the oldest first.
 func Plan(in Input) []Classified {
-	classified := make([]Classified, len(in.Found))
-	for i, thing := range in.Found {
-		classified[i] = Classified{Found: thing, Class: in.classify(thing)}
+	classified := make([]Classified, len(in.Resources))
+	for i, thing := range in.Resources {
+		classified[i] = Classified{Resource: thing, Class: in.classify(thing)}
 	}
 	slices.SortFunc(classified, func(a, b Classified) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.key(), b.key()))
@@ -186,11 +186,11 @@ func (in Input) applyLimit(classified []Classified) {
 }
 
 // classify returns the class of one object, before the limit per sweep. Each guard is one line; the order is the specification.
-func (in Input) classify(thing Found) Class {
-	standing, known := in.Clusters[thing.Identity.Owner]
+func (in Input) classify(thing Resource) Class {
+	state, known := in.Clusters[thing.Identity.Owner]
 	since, suspected := in.Suspects[thing.key()]
 	switch {
-	case !thing.Identity.Tagged(), thing.Identity.Owner.UID == "", standing.Foreign:
+	case !thing.Identity.Tagged(), thing.Identity.Owner.UID == "", state.Foreign:
 		return ClassForeign
 	case thing.Copy, in.isDuplicate(thing):
 		return ClassDuplicate
@@ -204,7 +204,7 @@ func (in Input) classify(thing Found) Class {
 		return ClassForeign
 	case thing.Created.IsZero() || in.Now.Sub(thing.Created) < in.Grace:
 		return ClassGracePeriod
-	case standing.Frozen:
+	case state.Frozen:
 		return ClassFrozen
 	case !suspected || in.Now.Sub(since) < in.Grace:
 		return ClassSuspected
@@ -215,7 +215,7 @@ func (in Input) classify(thing Found) Class {
 
 // isOwned reports whether a machine of the namespace and name in the tags owns a resource, or a Machine of the Cluster in
 // the tags refers to it. What objects elsewhere name does not count.
-func (in Input) isOwned(thing Found) bool {
+func (in Input) isOwned(thing Resource) bool {
 	if thing.referred(in.References) {
 		return true
 	}
@@ -224,7 +224,7 @@ func (in Input) isOwned(thing Found) bool {
 }
 
 // isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another.
-func (in Input) isDuplicate(thing Found) bool {
+func (in Input) isDuplicate(thing Resource) bool {
 	id, claim := thing.Identity, in.Claims[thing.machine()]
 	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && id.ProviderID != claim.ProviderID && claim.covers(id)
 }

@@ -20,8 +20,8 @@ func TestPlan(t *testing.T) {
 	owner := func(name string) driver.Owner {
 		return driver.Owner{UID: types.UID(name + "-uid"), Namespace: "team", Name: name}
 	}
-	of := func(id, machine, cluster string, changes ...func(*Found)) Found {
-		found := Found{Kind: instance, ID: id, Created: now.Add(-time.Hour), Identity: driver.Identity{
+	of := func(id, machine, cluster string, changes ...func(*Resource)) Resource {
+		found := Resource{Kind: instance, ID: id, Created: now.Add(-time.Hour), Identity: driver.Identity{
 			UID: types.UID(machine + "-uid"), Name: machine, ProviderID: id, Owner: owner(cluster),
 		}}
 		for _, change := range changes {
@@ -29,7 +29,7 @@ func TestPlan(t *testing.T) {
 		}
 		return found
 	}
-	disk := func(f *Found) { f.Kind, f.Identity.ProviderID = "disk", "" }
+	disk := func(f *Resource) { f.Kind, f.Identity.ProviderID = "disk", "" }
 	long, short := now.Add(-30*time.Minute), now.Add(-time.Minute)
 	known := func(ids ...string) map[string]time.Time {
 		all := map[string]time.Time{}
@@ -39,54 +39,54 @@ func TestPlan(t *testing.T) {
 		return all
 	}
 	for name, test := range map[string]struct {
-		found    []Found
+		found    []Resource
 		suspects map[string]time.Time
 		cap      int
 		want     []Class
 	}{
-		"keeps what a machine owns by UID":                  {[]Found{of("a", "making", "home")}, known("a"), 5, []Class{ClassOwned}},
-		"keeps what a machine owns by UID from before":      {[]Found{of("a", "moved", "home", func(f *Found) { f.Identity.UID = "before" })}, known("a"), 5, []Class{ClassOwned}},
-		"keeps what a machine owns by provider ID":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.UID = "another" })}, known("made-id"), 5, []Class{ClassOwned}},
-		"keeps a disk of a machine":                         {[]Found{of("a", "made", "home", disk)}, known("a"), 5, []Class{ClassOwned}},
-		"keeps a machine's of a Cluster that moved":         {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.UID = "old" })}, known("made-id"), 5, []Class{ClassOwned}},
-		"keeps what a Machine refers to":                    {[]Found{of("referred", "lost", "home")}, known("referred"), 5, []Class{ClassOwned}},
-		"keeps a disk of what a Machine refers to":          {[]Found{of("a", "lost", "home", disk, func(f *Found) { f.Instances = []string{"referred"} })}, known("a"), 5, []Class{ClassOwned}},
-		"believes no Machine of another Cluster":            {[]Found{of("referred", "lost", "away")}, known("referred"), 5, []Class{ClassClusterMissing}},
-		"believes no machine of another name":               {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Class{ClassOrphaned}},
-		"believes no machine of another namespace":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Class{ClassClusterMissing}},
-		"reports a machine's second instance":               {[]Found{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
-		"condemns what an earlier machine of the name left": {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.UID = "earlier" })}, known("a"), 5, []Class{ClassOrphaned}},
-		"reports a copy of a disk of a machine":             {[]Found{of("a", "made", "home", disk, func(f *Found) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
-		"reports a copy of a disk of no machine":            {[]Found{of("a", "lost", "home", disk, func(f *Found) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
-		"takes neither for extra before one is known":       {[]Found{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Class{ClassOwned, ClassOwned}},
-		"reports what belongs to a Cluster not here":        {[]Found{of("a", "lost", "away")}, known("a"), 5, []Class{ClassClusterMissing}},
-		"reports what names a Cluster by another UID":       {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Class{ClassClusterMissing}},
-		"keeps what has no cluster":                         {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner = driver.Owner{} })}, known("a"), 5, []Class{ClassForeign}},
-		"keeps what has no Cluster's UID":                   {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.Owner.UID = "" })}, known("a"), 5, []Class{ClassForeign}},
-		"keeps what has no machine's name":                  {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Name = "" })}, known("a"), 5, []Class{ClassForeign}},
-		"keeps what has no UID":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "" })}, known("a"), 5, []Class{ClassForeign}},
-		"keeps what another management cluster created":     {[]Found{of("a", "lost", "home", func(f *Found) { f.Elsewhere = true })}, known("a"), 5, []Class{ClassForeign}},
-		"keeps what is in another provider's Cluster":       {[]Found{of("a", "lost", "theirs")}, known("a"), 5, []Class{ClassForeign}},
-		"keeps what is young":                               {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = short })}, known("a"), 5, []Class{ClassGracePeriod}},
-		"keeps what has no age":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = time.Time{} })}, known("a"), 5, []Class{ClassGracePeriod}},
-		"keeps everything while frozen":                     {[]Found{of("a", "lost", "frozen")}, known("a"), 5, []Class{ClassFrozen}},
-		"suspects at first sight":                           {[]Found{of("a", "lost", "home")}, nil, 5, []Class{ClassSuspected}},
-		"suspects for a whole grace period":                 {[]Found{of("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Class{ClassSuspected}},
-		"condemns at second sight":                          {[]Found{of("a", "lost", "home")}, known("a"), 5, []Class{ClassOrphaned}},
-		"condemns no more than the cap":                     {[]Found{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Class{ClassOrphaned, ClassOrphaned, ClassOverLimit}},
+		"keeps what a machine owns by UID":                  {[]Resource{of("a", "making", "home")}, known("a"), 5, []Class{ClassOwned}},
+		"keeps what a machine owns by UID from before":      {[]Resource{of("a", "moved", "home", func(f *Resource) { f.Identity.UID = "before" })}, known("a"), 5, []Class{ClassOwned}},
+		"keeps what a machine owns by provider ID":          {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.UID = "another" })}, known("made-id"), 5, []Class{ClassOwned}},
+		"keeps a disk of a machine":                         {[]Resource{of("a", "made", "home", disk)}, known("a"), 5, []Class{ClassOwned}},
+		"keeps a machine's of a Cluster that moved":         {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.Owner.UID = "old" })}, known("made-id"), 5, []Class{ClassOwned}},
+		"keeps what a Machine refers to":                    {[]Resource{of("referred", "lost", "home")}, known("referred"), 5, []Class{ClassOwned}},
+		"keeps a disk of what a Machine refers to":          {[]Resource{of("a", "lost", "home", disk, func(f *Resource) { f.Instances = []string{"referred"} })}, known("a"), 5, []Class{ClassOwned}},
+		"believes no Machine of another Cluster":            {[]Resource{of("referred", "lost", "away")}, known("referred"), 5, []Class{ClassClusterMissing}},
+		"believes no machine of another name":               {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Class{ClassOrphaned}},
+		"believes no machine of another namespace":          {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Class{ClassClusterMissing}},
+		"reports a machine's second instance":               {[]Resource{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
+		"condemns what an earlier machine of the name left": {[]Resource{of("a", "made", "home", func(f *Resource) { f.Identity.UID = "earlier" })}, known("a"), 5, []Class{ClassOrphaned}},
+		"reports a copy of a disk of a machine":             {[]Resource{of("a", "made", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
+		"reports a copy of a disk of no machine":            {[]Resource{of("a", "lost", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
+		"takes neither for extra before one is known":       {[]Resource{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Class{ClassOwned, ClassOwned}},
+		"reports what belongs to a Cluster not here":        {[]Resource{of("a", "lost", "away")}, known("a"), 5, []Class{ClassClusterMissing}},
+		"reports what names a Cluster by another UID":       {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Class{ClassClusterMissing}},
+		"keeps what has no cluster":                         {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.Owner = driver.Owner{} })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what has no Cluster's UID":                   {[]Resource{of("a", "made", "home", func(f *Resource) { f.Identity.Owner.UID = "" })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what has no machine's name":                  {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.Name = "" })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what has no UID":                             {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.UID = "" })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what another management cluster created":     {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Elsewhere = true })}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what is in another provider's Cluster":       {[]Resource{of("a", "lost", "theirs")}, known("a"), 5, []Class{ClassForeign}},
+		"keeps what is young":                               {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Created = short })}, known("a"), 5, []Class{ClassGracePeriod}},
+		"keeps what has no age":                             {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Created = time.Time{} })}, known("a"), 5, []Class{ClassGracePeriod}},
+		"keeps everything while frozen":                     {[]Resource{of("a", "lost", "frozen")}, known("a"), 5, []Class{ClassFrozen}},
+		"suspects at first sight":                           {[]Resource{of("a", "lost", "home")}, nil, 5, []Class{ClassSuspected}},
+		"suspects for a whole grace period":                 {[]Resource{of("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Class{ClassSuspected}},
+		"condemns at second sight":                          {[]Resource{of("a", "lost", "home")}, known("a"), 5, []Class{ClassOrphaned}},
+		"condemns no more than the cap":                     {[]Resource{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Class{ClassOrphaned, ClassOrphaned, ClassOverLimit}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			classified := Plan(Input{
-				Now:   now,
-				Found: test.found,
+				Now:       now,
+				Resources: test.found,
 				Claims: map[types.NamespacedName]Claim{
 					{Namespace: "team", Name: "making"}: {UIDs: []types.UID{"making-uid"}},
 					{Namespace: "team", Name: "made"}:   {UIDs: []types.UID{"made-uid"}, ProviderID: "made-id"},
 					{Namespace: "team", Name: "moved"}:  {UIDs: []types.UID{"now", "before"}},
 				},
 				References: map[Reference]bool{{"team", "home", "referred"}: true},
-				Clusters:   map[driver.Owner]Standing{owner("home"): {}, owner("frozen"): {Frozen: true}, owner("theirs"): {Foreign: true}},
+				Clusters:   map[driver.Owner]ClusterState{owner("home"): {}, owner("frozen"): {Frozen: true}, owner("theirs"): {Foreign: true}},
 				Suspects:   test.suspects,
 				Grace:      20 * time.Minute,
 				Cap:        test.cap,
@@ -106,10 +106,10 @@ func TestPlan(t *testing.T) {
 func TestClusterOutsideTheWatchedNamespace(t *testing.T) {
 	t.Parallel()
 	for namespace, want := range map[string]Class{"": ClassClusterMissing, "team": ClassClusterMissing, "other": ClassForeign} {
-		found := Found{Kind: instance, ID: "a", Identity: driver.Identity{
+		found := Resource{Kind: instance, ID: "a", Identity: driver.Identity{
 			UID: "u", Name: "lost", ProviderID: "a", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "away"},
 		}}
-		if got := Plan(Input{Found: []Found{found}, Namespace: namespace})[0].Class; got != want {
+		if got := Plan(Input{Resources: []Resource{found}, Namespace: namespace})[0].Class; got != want {
 			t.Errorf("watching %q: got %s, want %s", namespace, got, want)
 		}
 	}
@@ -119,11 +119,11 @@ func TestClusterOutsideTheWatchedNamespace(t *testing.T) {
 func TestCapIsSharedByNamespaces(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	in := Input{Now: now, Grace: time.Minute, Cap: 2, Clusters: map[driver.Owner]Standing{}, Suspects: map[string]time.Time{}, Tried: map[string]bool{}}
+	in := Input{Now: now, Grace: time.Minute, Cap: 2, Clusters: map[driver.Owner]ClusterState{}, Suspects: map[string]time.Time{}, Tried: map[string]bool{}}
 	add := func(account, namespace, id string, age time.Duration) {
 		owner := driver.Owner{UID: "c", Namespace: namespace, Name: "c"}
-		thing := Found{Account: account, Kind: instance, ID: id, Created: now.Add(-age), Identity: driver.Identity{UID: "u", Name: id, Owner: owner, ProviderID: id}}
-		in.Found, in.Clusters[owner], in.Suspects[thing.key()] = append(in.Found, thing), Standing{}, now.Add(-time.Hour)
+		thing := Resource{Account: account, Kind: instance, ID: id, Created: now.Add(-age), Identity: driver.Identity{UID: "u", Name: id, Owner: owner, ProviderID: id}}
+		in.Resources, in.Clusters[owner], in.Suspects[thing.key()] = append(in.Resources, thing), ClusterState{}, now.Add(-time.Hour)
 		in.Tried[thing.key()] = strings.HasPrefix(id, "stays")
 	}
 	add("own", "greedy", "g1", 9*time.Hour)
@@ -131,9 +131,9 @@ func TestCapIsSharedByNamespaces(t *testing.T) {
 	add("own", "modest", "stays", 7*time.Hour)
 	add("own", "modest", "m", 6*time.Hour)
 	add("theirs", "greedy", "g1", 5*time.Hour)
-	changed := in.Found[0]
+	changed := in.Resources[0]
 	changed.Account = "news" // of whose thing with this ID nothing was suspected yet
-	in.Found = append(in.Found, changed)
+	in.Resources = append(in.Resources, changed)
 	got := map[string]Class{}
 	for _, thing := range Plan(in) {
 		got[thing.Account+" "+thing.ID] = thing.Class

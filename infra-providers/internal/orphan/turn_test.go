@@ -95,7 +95,7 @@ func TestOrphanThatGetsAnOwnerDuringTheWaitIsKept(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, usual)
 			uid := f.createOrphan("lost")
-			thing := Found{Kind: instance, Identity: driver.Identity{UID: uid, Name: "lost", Owner: f.owner()}}
+			thing := Resource{Kind: instance, Identity: driver.Identity{UID: uid, Name: "lost", Owner: f.owner()}}
 			type result struct {
 				done bool
 				err  error

@@ -60,6 +60,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 		Named(r.Cloud.Name+"restart").
 		For(&infrav1.RestartRemediation{}, forPredicates(r.WatchFilter)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onMachineChange()).
+		Watches(r.Cloud.NewMachine(), handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure), onInfrastructureChange()).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), onClusterChange()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(r)

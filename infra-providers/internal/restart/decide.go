@@ -16,8 +16,8 @@ import (
 	"drover.io/infra-providers/internal/managementclaim"
 )
 
-// facts are all that the next step depends on.
-type facts struct {
+// decisionInput are all that the next step depends on.
+type decisionInput struct {
 	remediation *infrav1.RestartRemediation
 	// machine and cluster are nil when they do not exist.
 	machine *clusterv1.Machine
@@ -55,8 +55,8 @@ type step struct {
 }
 
 // decide returns the step of the first rule that applies.
-func decide(f facts) step {
-	for _, rule := range []func(facts) (step, bool){
+func decide(f decisionInput) step {
+	for _, rule := range []func(decisionInput) (step, bool){
 		handedBack,       // the Machine was handed back to its owner
 		deleting,         // the Machine, its infrastructure or its Cluster is being deleted
 		notUnhealthy,     // no MachineHealthCheck reports the Machine as unhealthy
@@ -74,7 +74,7 @@ func decide(f facts) step {
 	return step{action: begin}
 }
 
-func handedBack(f facts) (step, bool) {
+func handedBack(f decisionInput) (step, bool) {
 	known := meta.FindStatusCondition(f.remediation.Status.Conditions, ProgressingCondition)
 	if f.remediation.Status.Phase != infrav1.RestartRemediationHandedBack || known == nil {
 		return step{}, false
@@ -82,38 +82,38 @@ func handedBack(f facts) (step, bool) {
 	return step{status: known.Status, reason: known.Reason, message: known.Message}, true
 }
 
-func deleting(f facts) (step, bool) {
+func deleting(f decisionInput) (step, bool) {
 	gone := f.machine == nil || !f.machine.DeletionTimestamp.IsZero() || f.cluster == nil || !f.cluster.DeletionTimestamp.IsZero()
 	return held(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || f.deleting
 }
 
-func notUnhealthy(f facts) (step, bool) {
+func notUnhealthy(f decisionInput) (step, bool) {
 	unhealthy := meta.IsStatusConditionFalse(f.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
 	return held(MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
 }
 
-func notClaimed(f facts) (step, bool) {
+func notClaimed(f decisionInput) (step, bool) {
 	return held(ClusterNotClaimedReason, managementclaim.Message), managementclaim.Forbids(f.cluster)
 }
 
 // unreachable is true while a workload cluster that was initialized does not answer: its Nodes are not observed then.
-func unreachable(f facts) (step, bool) {
+func unreachable(f decisionInput) (step, bool) {
 	applies := ptr.Deref(f.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
 		meta.IsStatusConditionFalse(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	return held(ClusterUnreachableReason, "the workload cluster does not answer, so that the health of the Machine is not known"), applies
 }
 
-func instanceMissing(f facts) (step, bool) {
+func instanceMissing(f decisionInput) (step, bool) {
 	return handBackStep(InstanceMissingReason, "there is no instance to restart"), !f.instance
 }
 
-func notSupported(f facts) (step, bool) {
+func notSupported(f decisionInput) (step, bool) {
 	return handBackStep(RestartNotSupportedReason, "this cloud does not restart instances"), !f.supported
 }
 
 // inProgress is true until the timeout of the last restart: for the cloud to accept it, and then for the Machine to become
 // healthy.
-func inProgress(f facts) (step, bool) {
+func inProgress(f decisionInput) (step, bool) {
 	left := since(f).Add(timeout(f.remediation)).Sub(f.now)
 	switch {
 	case f.remediation.Status.Phase == "" || left <= 0:
@@ -125,7 +125,7 @@ func inProgress(f facts) (step, bool) {
 	}
 }
 
-func retriesExhausted(f facts) (step, bool) {
+func retriesExhausted(f decisionInput) (step, bool) {
 	message := fmt.Sprintf("the Machine did not become healthy within %s of any of %d restarts", timeout(f.remediation), limit(f.remediation))
 	if f.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
 		message = fmt.Sprintf("the cloud did not accept the last of %d restarts within %s", limit(f.remediation), timeout(f.remediation))
@@ -135,7 +135,7 @@ func retriesExhausted(f facts) (step, bool) {
 
 // since is when the timeout of the last restart began: with the restart, or when the connection to the workload cluster
 // came back later, because the Machine was not observed before.
-func since(f facts) time.Time {
+func since(f decisionInput) time.Time {
 	began := f.remediation.Status.LastRestartTime.Time
 	probe := meta.FindStatusCondition(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	if probe != nil && probe.LastTransitionTime.After(began) {

@@ -96,9 +96,9 @@ func (s *state[M, C]) withLogger(ctx context.Context) context.Context {
 		"Cluster", klog.KRef(s.machine.Namespace, s.machine.Spec.ClusterName), "Machine", klog.KObj(s.machine), ref.Kind, klog.KRef(s.machine.Namespace, ref.Name)))
 }
 
-func (s *state[M, C]) facts(now time.Time) facts {
+func (s *state[M, C]) facts(now time.Time) decisionInput {
 	id := s.identity()
-	return facts{
+	return decisionInput{
 		remediation: s.remediation,
 		machine:     s.machine,
 		cluster:     s.cluster,

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/managementclaim"
 	"drover.io/runtime/predicates"
 )
@@ -23,7 +24,19 @@ import (
 // ofMachine finds the remediation of a Machine, which has its name. One that the cache does not have yet comes by
 // itself.
 func (r *Reconciler[M, C]) ofMachine(ctx context.Context, machine client.Object) []ctrl.Request {
-	key := client.ObjectKeyFromObject(machine)
+	return r.named(ctx, client.ObjectKeyFromObject(machine))
+}
+
+// ofInfrastructure finds the remediation of the Machine that owns an infrastructure machine.
+func (r *Reconciler[M, C]) ofInfrastructure(ctx context.Context, infra client.Object) []ctrl.Request {
+	owner := inframachine.OwnerReference(infra)
+	if owner == nil {
+		return nil
+	}
+	return r.named(ctx, client.ObjectKey{Namespace: infra.GetNamespace(), Name: owner.Name})
+}
+
+func (r *Reconciler[M, C]) named(ctx context.Context, key client.ObjectKey) []ctrl.Request {
 	if err := r.Client.Get(ctx, key, &infrav1.RestartRemediation{}); err != nil {
 		return nil
 	}
@@ -64,6 +77,16 @@ func onMachineChange() builder.Predicates {
 		}
 	}
 	return updates(predicates.Changed(awaited))
+}
+
+// onInfrastructureChange accepts changes that pause or hold a remediation, and the end of an infrastructure machine.
+func onInfrastructureChange() builder.Predicates {
+	changed := predicates.Changed(func(object client.Object) [2]bool {
+		_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
+		return [2]bool{object.GetDeletionTimestamp().IsZero(), paused}
+	})
+	changed.CreateFunc = func(event.CreateEvent) bool { return false }
+	return builder.WithPredicates(changed)
 }
 
 // onClusterChange accepts changes that pause or hold remediations.

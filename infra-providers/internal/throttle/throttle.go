@@ -22,9 +22,6 @@ import (
 const (
 	// pauseMin and pauseMax bound the pause after the cloud limited the rate of calls.
 	pauseMin, pauseMax = 2 * time.Second, 2 * time.Minute
-	// hintMax bounds the pause that a cloud requests. Some answers request a day, such as that of a maintenance page in
-	// front of a service; one call is made earlier.
-	hintMax = 10 * time.Minute
 	// unavailableMin and unavailableMax bound the time for which an offering is unavailable.
 	unavailableMin, unavailableMax = time.Minute, 30 * time.Minute
 )
@@ -71,7 +68,7 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	return &Throttle[C]{
 		of: of, options: options, rate: newFairRate(options.Limits),
 		unavailable: expiring.Map[scope, unavailability]{Clock: Clock(options.Now), Max: maxUnavailable},
-		paused:      expiring.Map[string, namespacePause]{Clock: Clock(options.Now), TTL: 2 * hintMax, Max: maxUnavailable},
+		paused:      expiring.Map[string, namespacePause]{Clock: Clock(options.Now), TTL: 2 * driver.MaxRetryAfter, Max: maxUnavailable},
 	}
 }
 
@@ -198,7 +195,7 @@ func (t *Throttle[C]) recordPause(namespace string, err error) {
 // prolong lengthens a pause after an error, to the time that the cloud requested at least.
 func (t *Throttle[C]) prolong(pause *backoff, err error) {
 	pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-	pause.atLeast(t.options.Now().Add(min(driver.RetryAfter(err), hintMax)))
+	pause.atLeast(t.options.Now().Add(driver.RetryAfter(err)))
 }
 
 // pausedElsewhere reports whether a call for another namespace was limited or had no answer either.

@@ -107,10 +107,10 @@ func TestPauseIsBounded(t *testing.T) {
 	b.fails = &driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: errors.New("maintenance")}
 	_ = b.get()
 	b.fails = nil
-	if err := b.get(); !driver.IsRateLimited(err) || driver.RetryAfter(err) != hintMax {
-		t.Errorf("got %v after %s, want a RateLimitedError after %s", err, driver.RetryAfter(err), hintMax)
+	if err := b.get(); !driver.IsRateLimited(err) || driver.RetryAfter(err) != driver.MaxRetryAfter {
+		t.Errorf("got %v after %s, want a RateLimitedError after %s", err, driver.RetryAfter(err), driver.MaxRetryAfter)
 	}
-	b.now = b.now.Add(hintMax)
+	b.now = b.now.Add(driver.MaxRetryAfter)
 	if err := b.get(); !driver.IsNotFound(err) {
 		t.Errorf("got %v after the pause", err)
 	}

@@ -47,8 +47,8 @@ type Kind interface {
 	Delete(ctx context.Context, id driver.Identity, serverDeleted bool) error
 	// Tag sets the ownership tags on every attachment of a machine.
 	Tag(ctx context.Context, id driver.Identity) error
-	// Remains returns every attachment that Drover created and that is deleted with its machine.
-	Remains(ctx context.Context) ([]driver.Remain, error)
+	// AttachedObjects returns every attachment that Drover created and that is deleted with its machine.
+	AttachedObjects(ctx context.Context) ([]driver.AttachedObject, error)
 }
 
 // Kinds returns all kinds of a project, in the order of deletion.

@@ -86,16 +86,16 @@ func (f FloatingIPs) Delete(ctx context.Context, id driver.Identity, _ bool) err
 	return nil
 }
 
-// Remains implements Kind.
-func (f FloatingIPs) Remains(ctx context.Context) ([]driver.Remain, error) {
+// AttachedObjects implements Kind.
+func (f FloatingIPs) AttachedObjects(ctx context.Context) ([]driver.AttachedObject, error) {
 	all, err := f.list(ctx, floatingips.ListOpts{Tags: NamePrefix, Limit: 500})
 	if err != nil {
 		return nil, err
 	}
-	var remains []driver.Remain
+	var remains []driver.AttachedObject
 	for _, address := range all {
 		if id, ok := fromTagList(address.Tags); ok {
-			remains = append(remains, driver.Remain{Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt})
+			remains = append(remains, driver.AttachedObject{Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt})
 		}
 	}
 	return remains, nil

@@ -163,12 +163,12 @@ func (p Ports) delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// Remains implements Kind.
-func (p Ports) Remains(ctx context.Context) ([]driver.Remain, error) {
+// AttachedObjects implements Kind.
+func (p Ports) AttachedObjects(ctx context.Context) ([]driver.AttachedObject, error) {
 	list := ports.List(p.Client, ports.ListOpts{Tags: NamePrefix, Limit: 500})
-	remains, err := access.Select(ctx, list, ports.ExtractPorts, func(port ports.Port) (driver.Remain, bool) {
+	remains, err := access.Select(ctx, list, ports.ExtractPorts, func(port ports.Port) (driver.AttachedObject, bool) {
 		id, ok := fromTagList(port.Tags)
-		return driver.Remain{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt}, ok
+		return driver.AttachedObject{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt}, ok
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing ports: %w", err)

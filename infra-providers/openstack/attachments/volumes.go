@@ -204,11 +204,11 @@ func (v Volumes) delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// Remains implements Kind.
-func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
-	remains, err := access.Select(ctx, v.list(nil), volumes.ExtractVolumes, func(volume volumes.Volume) (driver.Remain, bool) {
+// AttachedObjects implements Kind.
+func (v Volumes) AttachedObjects(ctx context.Context) ([]driver.AttachedObject, error) {
+	remains, err := access.Select(ctx, v.list(nil), volumes.ExtractVolumes, func(volume volumes.Volume) (driver.AttachedObject, bool) {
 		id, ok := Identity(volume.Metadata)
-		return driver.Remain{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt, Copy: isCopy(volume)}, ok && volume.Metadata[keptKey] == ""
+		return driver.AttachedObject{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt, Copy: isCopy(volume)}, ok && volume.Metadata[keptKey] == ""
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)

@@ -53,7 +53,7 @@ func (e *ShapeError) Unwrap() error { return e.Err }
 
 // Spec returns the specification of a clone. It is not powered on: that comes after what can only be done
 // once the virtual machine is there.
-func Spec(shape Shape, place vcenter.Place) (types.VirtualMachineCloneSpec, error) {
+func Spec(shape Shape, place vcenter.Placement) (types.VirtualMachineCloneSpec, error) {
 	changes, err := devices(shape, place)
 	if err != nil {
 		return types.VirtualMachineCloneSpec{}, err
@@ -95,16 +95,16 @@ func Options(values map[string]string) []types.BaseOptionValue {
 	return options
 }
 
-func profile(place vcenter.Place) []types.BaseVirtualMachineProfileSpec {
+func profile(place vcenter.Placement) []types.BaseVirtualMachineProfileSpec {
 	if place.Profile == "" {
 		return nil
 	}
 	return []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: place.Profile}}
 }
 
-func devices(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+func devices(shape Shape, place vcenter.Placement) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	var changes []types.BaseVirtualDeviceConfigSpec
-	for _, step := range []func(Shape, vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error){growDisk, addDisks, networkCards} {
+	for _, step := range []func(Shape, vcenter.Placement) ([]types.BaseVirtualDeviceConfigSpec, error){growDisk, addDisks, networkCards} {
 		more, err := step(shape, place)
 		if err != nil {
 			return nil, err
@@ -115,7 +115,7 @@ func devices(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigS
 }
 
 // growDisk enlarges the first disk.
-func growDisk(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+func growDisk(shape Shape, place vcenter.Placement) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	if shape.DiskGiB == 0 {
 		return nil, nil
 	}
@@ -140,7 +140,7 @@ func growDisk(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfig
 }
 
 // addDisks adds the empty disks on the controller of the first disk.
-func addDisks(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+func addDisks(shape Shape, place vcenter.Placement) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	if len(shape.Disks) == 0 {
 		return nil, nil
 	}
@@ -201,7 +201,7 @@ func freeUnit(all object.VirtualDeviceList, controller types.BaseVirtualControll
 }
 
 // networkCards replaces the network cards of the template.
-func networkCards(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec, error) {
+func networkCards(shape Shape, place vcenter.Placement) ([]types.BaseVirtualDeviceConfigSpec, error) {
 	if len(shape.Networks) == 0 {
 		return nil, nil
 	}

@@ -22,7 +22,7 @@ func ref(kind, value string) types.ManagedObjectReference {
 }
 
 // place is a template with a disk of 10 GiB on a SCSI controller, and a network card.
-func place(t *testing.T) vcenter.Place {
+func place(t *testing.T) vcenter.Placement {
 	t.Helper()
 	devices := object.VirtualDeviceList(append([]types.BaseVirtualDevice{}, esx.VirtualDevice...))
 	controller, err := devices.CreateSCSIController("pvscsi")
@@ -33,7 +33,7 @@ func place(t *testing.T) vcenter.Place {
 	unit := int32(0)
 	disk := &types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 2000, ControllerKey: 1000, UnitNumber: &unit}, CapacityInBytes: 10 << 30, CapacityInKB: 10 << 20}
 	card := &types.VirtualVmxnet3{VirtualVmxnet: types.VirtualVmxnet{VirtualEthernetCard: types.VirtualEthernetCard{VirtualDevice: types.VirtualDevice{Key: 4000}}}}
-	return vcenter.Place{Devices: append(devices, controller, disk, card), Pool: ref("ResourcePool", "p")}
+	return vcenter.Placement{Devices: append(devices, controller, disk, card), Pool: ref("ResourcePool", "p")}
 }
 
 func TestLinkedClone(t *testing.T) {

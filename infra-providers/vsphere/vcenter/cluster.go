@@ -59,7 +59,7 @@ func (c Cluster) Rule(name string) *types.ClusterAntiAffinityRuleSpec {
 }
 
 // Recommend returns the datastore that Storage DRS recommends of a clone.
-func Recommend(ctx context.Context, client *vim25.Client, place Place, name string, spec types.VirtualMachineCloneSpec) (*types.ManagedObjectReference, error) {
+func Recommend(ctx context.Context, client *vim25.Client, place Placement, name string, spec types.VirtualMachineCloneSpec) (*types.ManagedObjectReference, error) {
 	template, folder := place.Template.Reference(), place.Folder.Reference()
 	result, err := object.NewStorageResourceManager(client).RecommendDatastores(ctx, types.StoragePlacementSpec{
 		Type:             string(types.StoragePlacementSpecPlacementTypeClone),

@@ -65,8 +65,8 @@ type References struct {
 	Attributes map[string]infrav1.VSphereValue
 }
 
-// Place is what the names stand for. Fields that the references leave open are nil where vSphere chooses.
-type Place struct {
+// Placement is what the names stand for. Fields that the references leave open are nil where vSphere chooses.
+type Placement struct {
 	Template *object.VirtualMachine
 	// Source is the template, by which one of our machines is detected.
 	Source   VM
@@ -90,15 +90,15 @@ type Place struct {
 const current = 10 * time.Second
 
 type resolved struct {
-	place Place
+	place Placement
 	until time.Time
 }
 
 // Resolve looks every name up. The place is shared and must not be changed.
-func (s *Session) Resolve(ctx context.Context, references References) (Place, error) {
+func (s *Session) Resolve(ctx context.Context, references References) (Placement, error) {
 	key, err := json.Marshal(references)
 	if err != nil {
-		return Place{}, err
+		return Placement{}, err
 	}
 	s.mu.Lock()
 	known, ok := s.places[string(key)]
@@ -108,7 +108,7 @@ func (s *Session) Resolve(ctx context.Context, references References) (Place, er
 	}
 	place, err := s.resolve(ctx, references)
 	if err != nil {
-		return Place{}, err
+		return Placement{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,19 +118,19 @@ func (s *Session) Resolve(ctx context.Context, references References) (Place, er
 }
 
 // Template looks up no more than what is cloned: the template, and that it has the snapshot.
-func (s *Session) Template(ctx context.Context, references References) (Place, error) {
+func (s *Session) Template(ctx context.Context, references References) (Placement, error) {
 	r, err := s.resolver(ctx, references)
 	if err != nil {
-		return Place{}, err
+		return Placement{}, err
 	}
 	err = r.run(ctx, r.template, r.snapshot)
 	return r.place, err
 }
 
-func (s *Session) resolve(ctx context.Context, references References) (Place, error) {
+func (s *Session) resolve(ctx context.Context, references References) (Placement, error) {
 	r, err := s.resolver(ctx, references)
 	if err != nil {
-		return Place{}, err
+		return Placement{}, err
 	}
 	err = r.run(ctx, r.template, r.snapshot, r.folder, r.host, r.pool, r.datastore, r.networks, r.policy, r.group, r.tags, r.attributes)
 	return r.place, err
@@ -155,7 +155,7 @@ type resolver struct {
 	client     *vim25.Client
 	finder     *find.Finder
 	references References
-	place      Place
+	place      Placement
 }
 
 // run takes one step after the other.

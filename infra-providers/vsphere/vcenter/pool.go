@@ -97,7 +97,7 @@ func (b busy) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	hint := res.Header.Get("Retry-After")
 	if res.StatusCode != http.StatusTooManyRequests && (res.StatusCode != http.StatusServiceUnavailable || hint == "") {
-		res.Body = drained{res.Body}
+		res.Body = drainingBody{res.Body}
 		return res, nil
 	}
 	seconds, _ := strconv.Atoi(hint)
@@ -107,12 +107,12 @@ func (b busy) RoundTrip(req *http.Request) (*http.Response, error) {
 // remainder is the most, in bytes, that is read of an answer after its end of XML.
 const remainder = 16 << 10
 
-// drained is a body that is read to its end before it is closed. The SDK stops reading where the XML ends, which
+// drainingBody is a body that is read to its end before it is closed. The SDK stops reading where the XML ends, which
 // may be before the body does, and then each call would cost a new connection with a TLS handshake.
-type drained struct{ io.ReadCloser }
+type drainingBody struct{ io.ReadCloser }
 
 // Close implements io.Closer.
-func (d drained) Close() error {
+func (d drainingBody) Close() error {
 	_, _ = io.CopyN(io.Discard, d.ReadCloser, remainder) // what cannot be read only costs a connection
 	return d.ReadCloser.Close()
 }

@@ -157,7 +157,7 @@ func (s *Session) renew(ctx context.Context, number int) error {
 		return nil
 	}
 	client := *bare
-	client.RoundTripper = &renewing{next: bare.RoundTripper, session: s}
+	client.RoundTripper = &loginTransport{next: bare.RoundTripper, session: s}
 	s.client = &client
 	return nil
 }
@@ -293,15 +293,15 @@ func (s *Session) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// renewing logs in again when the server has ended the session, and then repeats the call, which was not
+// loginTransport logs in again when the server has ended the session, and then repeats the call, which was not
 // executed.
-type renewing struct {
+type loginTransport struct {
 	next    soap.RoundTripper
 	session *Session
 }
 
 // RoundTrip implements soap.RoundTripper.
-func (r *renewing) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+func (r *loginTransport) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	_, number, err := r.session.current()
 	if err != nil {
 		return err

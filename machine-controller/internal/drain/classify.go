@@ -54,8 +54,8 @@ const (
 	WarningOrphaned  = "its DaemonSet is gone"
 )
 
-// View is the input of Classify besides the Pods.
-type View struct {
+// Input is the input of Classify besides the Pods.
+type Input struct {
 	Now time.Time
 	// Unreachable means that the kubelet does not report, so that no Pod can be observed to terminate.
 	Unreachable bool
@@ -81,7 +81,7 @@ type Decision struct {
 }
 
 // Classify decides for each Pod by the documented rules, the first that applies. Sorted by namespace and name.
-func Classify(pods []*corev1.Pod, v View) []Decision {
+func Classify(pods []*corev1.Pod, v Input) []Decision {
 	decisions := make([]Decision, 0, len(pods))
 	for _, pod := range pods {
 		decisions = append(decisions, v.decide(pod))
@@ -90,7 +90,7 @@ func Classify(pods []*corev1.Pod, v View) []Decision {
 	return decisions
 }
 
-func (v View) decide(pod *corev1.Pod) Decision {
+func (v Input) decide(pod *corev1.Pod) Decision {
 	for _, check := range []func(*corev1.Pod) (Decision, bool){
 		v.longTerminating, // no kubelet will ever confirm these
 		v.daemonSet,       // its controller would recreate it at once
@@ -106,7 +106,7 @@ func (v View) decide(pod *corev1.Pod) Decision {
 }
 
 // finalDecision applies the state of the Pod and the deadline to the decision of the rules.
-func (v View) finalDecision(pod *corev1.Pod, d Decision) Decision {
+func (v Input) finalDecision(pod *corev1.Pod, d Decision) Decision {
 	d.Pod = pod
 	if d.Action == Skip {
 		return d
@@ -131,7 +131,7 @@ func (v View) finalDecision(pod *corev1.Pod, d Decision) Decision {
 
 // longTerminating skips Pods whose termination only a stopped kubelet could confirm: their deletion timestamp, which
 // includes the grace period, passed more than a second ago.
-func (v View) longTerminating(pod *corev1.Pod) (Decision, bool) {
+func (v Input) longTerminating(pod *corev1.Pod) (Decision, bool) {
 	if !v.Unreachable && !v.pastDeadline() || pod.DeletionTimestamp == nil {
 		return Decision{}, false
 	}
@@ -141,20 +141,20 @@ func (v View) longTerminating(pod *corev1.Pod) (Decision, bool) {
 	return Decision{Action: Skip, Reason: ReasonLongTerminating}, true
 }
 
-func (v View) daemonSet(pod *corev1.Pod) (Decision, bool) {
+func (v Input) daemonSet(pod *corev1.Pod) (Decision, bool) {
 	if daemonSetOf(pod) == nil || finished(pod) || v.Orphaned[pod.UID] {
 		return Decision{}, false
 	}
 	return Decision{Action: Skip, Reason: ReasonDaemonSet}, true
 }
 
-func (v View) static(pod *corev1.Pod) (Decision, bool) {
+func (v Input) static(pod *corev1.Pod) (Decision, bool) {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return Decision{Action: Skip, Reason: ReasonStatic}, mirror
 }
 
 // label takes "skip" and "wait-completed"; another value is the same as none.
-func (v View) label(pod *corev1.Pod) (Decision, bool) {
+func (v Input) label(pod *corev1.Pod) (Decision, bool) {
 	value := pod.Labels[clusterv1.PodDrainLabel]
 	switch {
 	case strings.EqualFold(value, "skip"):
@@ -165,7 +165,7 @@ func (v View) label(pod *corev1.Pod) (Decision, bool) {
 	return Decision{}, false
 }
 
-func (v View) rule(pod *corev1.Pod) (Decision, bool) {
+func (v Input) rule(pod *corev1.Pod) (Decision, bool) {
 	r, found := v.Rules.match(pod, v.namespaceLabels(pod.Namespace))
 	if !found {
 		return Decision{}, false
@@ -181,14 +181,14 @@ func (v View) rule(pod *corev1.Pod) (Decision, bool) {
 }
 
 // namespaceLabels falls back on the one label that every Namespace has, for a Namespace that was deleted meanwhile.
-func (v View) namespaceLabels(name string) labels.Set {
+func (v Input) namespaceLabels(name string) labels.Set {
 	if set, found := v.NamespaceLabels[name]; found {
 		return set
 	}
 	return labels.Set{corev1.LabelMetadataName: name}
 }
 
-func (v View) warnings(pod *corev1.Pod) []string {
+func (v Input) warnings(pod *corev1.Pod) []string {
 	if finished(pod) || pod.DeletionTimestamp != nil {
 		return nil
 	}

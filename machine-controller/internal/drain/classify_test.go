@@ -26,7 +26,7 @@ func TestClassify(t *testing.T) {
 	daemon := ownedBy("apps/v1", "DaemonSet")
 	tests := map[string]struct {
 		pod   *corev1.Pod
-		view  View
+		view  Input
 		rules []clusterv1.MachineDrainRule
 		want  Decision
 	}{
@@ -56,7 +56,7 @@ func TestClassify(t *testing.T) {
 			pod: aPod("p", daemon, phase(corev1.PodSucceeded)), want: Decision{Action: Evict},
 		},
 		"evicts a Pod whose DaemonSet is gone and warns": {
-			pod: aPod("p", daemon), view: View{Orphaned: map[types.UID]bool{"uid-p": true}},
+			pod: aPod("p", daemon), view: Input{Orphaned: map[types.UID]bool{"uid-p": true}},
 			want: Decision{Action: Evict, Warnings: []string{WarningOrphaned}},
 		},
 		"skips a static Pod, even a finished one": {
@@ -99,7 +99,7 @@ func TestClassify(t *testing.T) {
 		},
 		"selects Namespaces by their labels": {
 			pod: aPod("p"), rules: []clusterv1.MachineDrainRule{drainRule("r", skip, forPods(pods{NamespaceSelector: with("team", "a")}))},
-			view: View{NamespaceLabels: map[string]labels.Set{"app": {"team": "a"}}},
+			view: Input{NamespaceLabels: map[string]labels.Set{"app": {"team": "a"}}},
 			want: Decision{Action: Skip, Reason: ReasonRule, Rule: "r"},
 		},
 		"matches the name of a Namespace that is gone": {
@@ -109,14 +109,14 @@ func TestClassify(t *testing.T) {
 			want: Decision{Action: Skip, Reason: ReasonRule, Rule: "r"},
 		},
 		"evicts from an unreachable Node with one second of grace": {
-			pod: aPod("p"), view: View{Unreachable: true}, want: Decision{Action: Evict, GraceSeconds: new(int64(1))},
+			pod: aPod("p"), view: Input{Unreachable: true}, want: Decision{Action: Evict, GraceSeconds: new(int64(1))},
 		},
 		"waits for a Pod whose deletion on an unreachable Node is just due": {
-			pod: aPod("p", terminating(noon.Add(-2*time.Second), 1)), view: View{Unreachable: true},
+			pod: aPod("p", terminating(noon.Add(-2*time.Second), 1)), view: Input{Unreachable: true},
 			want: Decision{Action: AwaitTermination},
 		},
 		"gives up a Pod whose deletion on an unreachable Node was due more than a second ago": {
-			pod: aPod("p", terminating(noon.Add(-3*time.Second), 1)), view: View{Unreachable: true},
+			pod: aPod("p", terminating(noon.Add(-3*time.Second), 1)), view: Input{Unreachable: true},
 			want: Decision{Action: Skip, Reason: ReasonLongTerminating},
 		},
 	}
@@ -126,7 +126,7 @@ func TestClassify(t *testing.T) {
 			view := test.view
 			view.Now = noon
 			var err error
-			if view.Rules, err = RulesFor(Subject{}, test.rules); err != nil {
+			if view.Rules, err = RulesFor(RuleInput{}, test.rules); err != nil {
 				t.Fatal(err)
 			}
 			test.want.Pod = test.pod
@@ -165,7 +165,7 @@ func TestClassifyForADeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			deadline := noon.Add(test.left)
-			got := Classify([]*corev1.Pod{test.pod}, View{Now: noon, ForceDeadline: &deadline})[0]
+			got := Classify([]*corev1.Pod{test.pod}, Input{Now: noon, ForceDeadline: &deadline})[0]
 			if got.Action != test.want {
 				t.Fatalf("got %s, want %s", got.Action, test.want)
 			}

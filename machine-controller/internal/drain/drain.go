@@ -48,7 +48,7 @@ type Request struct {
 	// Node is to be drained; it should be cordoned before. It may come from a cache.
 	Node *corev1.Node
 	// Subject is the Machine, as MachineDrainRules see it.
-	Subject Subject
+	Subject RuleInput
 	// Rules are all MachineDrainRules in the Machine's namespace.
 	Rules []clusterv1.MachineDrainRule
 	// Now is the time of this pass.
@@ -94,7 +94,7 @@ func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 		d.refused.Delete(req.Node.UID)
 		return Result{Done: true}, nil
 	}
-	p := d.newPass(req, view, pods)
+	p := d.newExecutor(req, view, pods)
 	p.before, _ = d.refused.Get(req.Node.UID)
 	plan.tryLast(p.before)
 	err = p.run(ctx, plan)

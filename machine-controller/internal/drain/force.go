@@ -11,7 +11,7 @@ import (
 
 // forced reports whether the Pod must be deleted now to have ended by the deadline, and with which grace period.
 // A Pod whose deletion is under way is deleted once more only if its grace period reaches past the deadline.
-func (v View) forced(pod *corev1.Pod) (grace int64, due bool) {
+func (v Input) forced(pod *corev1.Pod) (grace int64, due bool) {
 	if v.ForceDeadline == nil {
 		return 0, false
 	}
@@ -26,7 +26,7 @@ func (v View) forced(pod *corev1.Pod) (grace int64, due bool) {
 }
 
 // forceDue is when forced becomes true for a Pod that is not yet being deleted.
-func (v View) forceDue(pod *corev1.Pod) (time.Time, bool) {
+func (v Input) forceDue(pod *corev1.Pod) (time.Time, bool) {
 	if v.ForceDeadline == nil || pod.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
@@ -34,7 +34,7 @@ func (v View) forceDue(pod *corev1.Pod) (time.Time, bool) {
 }
 
 // gracePeriod is never zero: that would remove the Pod from the API while its containers still run.
-func (v View) gracePeriod(pod *corev1.Pod) time.Duration {
+func (v Input) gracePeriod(pod *corev1.Pod) time.Duration {
 	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
 		seconds = *pod.Spec.TerminationGracePeriodSeconds
@@ -45,7 +45,7 @@ func (v View) gracePeriod(pod *corev1.Pod) time.Duration {
 	return max(time.Duration(seconds)*time.Second, minGrace)
 }
 
-func (v View) pastDeadline() bool {
+func (v Input) pastDeadline() bool {
 	return v.ForceDeadline != nil && v.Now.After(*v.ForceDeadline)
 }
 

@@ -22,8 +22,8 @@ import (
 
 // observe reads all that Classify needs: the Pods of the Node, each of their DaemonSets once, and the Namespaces
 // if a rule selects by them.
-func (d *Drainer) observe(ctx context.Context, req Request) ([]*corev1.Pod, View, error) {
-	view := View{
+func (d *Drainer) observe(ctx context.Context, req Request) ([]*corev1.Pod, Input, error) {
+	view := Input{
 		Now: req.Now, Unreachable: volume.NodeUnreachable(req.Node), ForceDeadline: req.ForceDeadline,
 		NamespaceLabels: map[string]labels.Set{}, Orphaned: map[types.UID]bool{},
 	}
@@ -73,7 +73,7 @@ func (d *Drainer) pods(ctx context.Context, c client.Reader, node string) ([]*co
 // orphaned records a Pod whose DaemonSet does not exist; exists caches the answers. A DaemonSet of another API group
 // than the built-in one is taken to exist: not every kubeconfig may read it, and a wrong answer would have its
 // Pods evicted for ever, while a Pod that stays does not block the drain.
-func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[client.ObjectKey]bool, v *View) error {
+func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[client.ObjectKey]bool, v *Input) error {
 	ref := daemonSetOf(pod)
 	if ref == nil || finished(pod) || !builtIn(ref) {
 		return nil
@@ -100,7 +100,7 @@ func builtIn(ref *metav1.OwnerReference) bool {
 	return err == nil && gv.Group == appsv1.GroupName
 }
 
-func namespace(ctx context.Context, c client.Reader, pod *corev1.Pod, v *View) error {
+func namespace(ctx context.Context, c client.Reader, pod *corev1.Pod, v *Input) error {
 	if _, read := v.NamespaceLabels[pod.Namespace]; read || !v.Rules.selectNamespaces() {
 		return nil
 	}

@@ -76,7 +76,7 @@ func TestMakePlan(t *testing.T) {
 
 func TestPlanTriesTheRefusedLast(t *testing.T) {
 	t.Parallel()
-	p := MakePlan(Classify([]*corev1.Pod{aPod("a"), aPod("b"), aPod("c")}, View{Now: noon}))
+	p := MakePlan(Classify([]*corev1.Pod{aPod("a"), aPod("b"), aPod("c")}, Input{Now: noon}))
 	p.tryLast(refusals{"uid-a": true})
 	if diff := cmp.Diff([]string{"b", "c", "a"}, podNames(p.Evict)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)

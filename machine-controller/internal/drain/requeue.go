@@ -15,7 +15,7 @@ const (
 	latest  = 20 * time.Second
 )
 
-func (p *pass) requeueAfter(plan Plan) time.Duration {
+func (p *executor) requeueAfter(plan Plan) time.Duration {
 	after := latest
 	switch {
 	case p.retryAfter > 0:
@@ -39,7 +39,7 @@ func (p *pass) requeueAfter(plan Plan) time.Duration {
 }
 
 // terminationWait grows with the time that the Pod has been terminating.
-func (p *pass) terminationWait(d Decision) time.Duration {
+func (p *executor) terminationWait(d Decision) time.Duration {
 	began := d.Pod.DeletionTimestamp.Time
 	if grace := d.Pod.DeletionGracePeriodSeconds; grace != nil {
 		began = began.Add(-time.Duration(*grace) * time.Second)
@@ -48,7 +48,7 @@ func (p *pass) terminationWait(d Decision) time.Duration {
 }
 
 // nextForce is when the next Pod must be deleted for the deadline, or the drain be given up.
-func (p *pass) nextForce(plan Plan) (time.Time, bool) {
+func (p *executor) nextForce(plan Plan) (time.Time, bool) {
 	if p.view.ForceDeadline == nil {
 		return time.Time{}, false
 	}

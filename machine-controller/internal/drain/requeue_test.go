@@ -16,16 +16,16 @@ func TestRequeueAfter(t *testing.T) {
 	deadline := func(in time.Duration) *time.Time { return new(noon.Add(in)) }
 	tests := map[string]struct {
 		pod      *corev1.Pod
-		pass     pass
+		pass     executor
 		deadline *time.Time
 		want     time.Duration
 	}{
-		"looks soon after Pods were evicted":             {pod: aPod("p"), pass: pass{removed: []Removal{{}}}, want: 2 * time.Second},
-		"looks at once when the pass was too short":      {pod: aPod("p"), pass: pass{progress: progressOf(awaits(Cause{Kind: NextPass}, "p"))}, want: time.Second},
-		"gives an overloaded API server its time":        {pod: aPod("p"), pass: pass{retryAfter: 9 * time.Second}, want: 9 * time.Second},
+		"looks soon after Pods were evicted":             {pod: aPod("p"), pass: executor{removed: []Removal{{}}}, want: 2 * time.Second},
+		"looks at once when the pass was too short":      {pod: aPod("p"), pass: executor{progress: progressOf(awaits(Cause{Kind: NextPass}, "p"))}, want: time.Second},
+		"gives an overloaded API server its time":        {pod: aPod("p"), pass: executor{retryAfter: 9 * time.Second}, want: 9 * time.Second},
 		"repeats rarely when another party must act":     {pod: aPod("p"), want: 20 * time.Second},
-		"returns soon for an exhausted budget":           {pod: aPod("p"), pass: pass{progress: progressOf(awaits(Cause{Kind: BudgetExhausted}, "p"))}, want: 5 * time.Second},
-		"returns later for a misconfigured budget":       {pod: aPod("p"), pass: pass{progress: progressOf(awaits(Cause{Kind: BudgetMisconfigured}, "p"))}, want: 20 * time.Second},
+		"returns soon for an exhausted budget":           {pod: aPod("p"), pass: executor{progress: progressOf(awaits(Cause{Kind: BudgetExhausted}, "p"))}, want: 5 * time.Second},
+		"returns later for a misconfigured budget":       {pod: aPod("p"), pass: executor{progress: progressOf(awaits(Cause{Kind: BudgetMisconfigured}, "p"))}, want: 20 * time.Second},
 		"looks soon at a Pod that just began to end":     {pod: began(0), want: 2 * time.Second},
 		"looks less often at a Pod that takes its time":  {pod: began(16 * time.Second), want: 8 * time.Second},
 		"looks rarely at a Pod that takes very long":     {pod: began(time.Hour), want: 20 * time.Second},
@@ -39,7 +39,7 @@ func TestRequeueAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := &test.pass
-			p.view = View{Now: noon, ForceDeadline: test.deadline}
+			p.view = Input{Now: noon, ForceDeadline: test.deadline}
 			if got := p.requeueAfter(MakePlan(Classify([]*corev1.Pod{test.pod}, p.view))); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}

@@ -33,8 +33,8 @@ func (e *InvalidRuleError) Error() string {
 // Unwrap returns the cause.
 func (e *InvalidRuleError) Unwrap() error { return e.Err }
 
-// Subject is what a MachineDrainRule may select a Machine by.
-type Subject struct {
+// RuleInput is what a MachineDrainRule may select a Machine by.
+type RuleInput struct {
 	MachineLabels map[string]string
 	ClusterLabels map[string]string
 }
@@ -56,7 +56,7 @@ type podSelector struct {
 
 // RulesFor picks the rules about the subject out of those of its namespace. The error joins one
 // InvalidRuleError per rule that is, or may be, about the subject and cannot be read.
-func RulesFor(subject Subject, all []clusterv1.MachineDrainRule) (Rules, error) {
+func RulesFor(subject RuleInput, all []clusterv1.MachineDrainRule) (Rules, error) {
 	var rules Rules
 	var errs []error
 	for i := range all {
@@ -79,7 +79,7 @@ func RulesFor(subject Subject, all []clusterv1.MachineDrainRule) (Rules, error) 
 }
 
 // appliesTo is an error only where the part that cannot be read decides.
-func appliesTo(subject Subject, r *clusterv1.MachineDrainRule) (bool, error) {
+func appliesTo(subject RuleInput, r *clusterv1.MachineDrainRule) (bool, error) {
 	if len(r.Spec.Machines) == 0 {
 		return true, nil
 	}

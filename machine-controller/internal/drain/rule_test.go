@@ -108,7 +108,7 @@ func TestRulesForPicksThoseOfTheMachineByName(t *testing.T) {
 			invalid: map[string]string{"bad": "spec.drain.behavior"},
 		},
 	}
-	subject := Subject{MachineLabels: map[string]string{"os": "linux"}, ClusterLabels: map[string]string{"stage": "prod"}}
+	subject := RuleInput{MachineLabels: map[string]string{"os": "linux"}, ClusterLabels: map[string]string{"stage": "prod"}}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,7 +149,7 @@ func TestRulesMatchTheFirstByName(t *testing.T) {
 	t.Parallel()
 	type pod = clusterv1.MachineDrainRulePodSelector
 	const drain, skip = clusterv1.MachineDrainRuleDrainBehaviorDrain, clusterv1.MachineDrainRuleDrainBehaviorSkip
-	rules, err := RulesFor(Subject{}, []clusterv1.MachineDrainRule{
+	rules, err := RulesFor(RuleInput{}, []clusterv1.MachineDrainRule{
 		drainRule("30-rest", drain, order(3)),
 		drainRule("10-db", drain, order(1), forPods(pod{Selector: with("app", "db"), NamespaceSelector: with("team", "a")})),
 		drainRule("20-any", skip, forPods(pod{Selector: with("app", "cache")}, pod{NamespaceSelector: with("team", "b")})),

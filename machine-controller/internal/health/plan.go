@@ -38,16 +38,16 @@ type PlanInput struct {
 	Now     time.Time
 }
 
-// Hold is why an unhealthy Machine is not replaced now.
-type Hold string
+// WaitReason is why an unhealthy Machine is not replaced now.
+type WaitReason string
 
-// The holds, in the order in which they are checked.
+// The reasons, in the order in which they are checked.
 const (
-	HeldByTrigger Hold = "the number of unhealthy Machines is outside spec.remediation.triggerIf"
-	HeldByZone    Hold = "every Machine in its failure domain is unhealthy"
-	HeldByOwner   Hold = "no controller owns it"
-	HeldByBackOff Hold = "the Machine that it replaced failed too"
-	HeldByBudget  Hold = "as many Machines as allowed are being replaced"
+	OutsideTrigger         WaitReason = "the number of unhealthy Machines is outside spec.remediation.triggerIf"
+	FailureDomainUnhealthy WaitReason = "every Machine in its failure domain is unhealthy"
+	NoController           WaitReason = "no controller owns it"
+	BackOff                WaitReason = "the Machine that it replaced failed too"
+	BudgetExhausted        WaitReason = "as many Machines as allowed are being replaced"
 )
 
 // Decision is what to do about the targets.
@@ -56,7 +56,7 @@ type Decision struct {
 	// marked Machine that is not among them is to be unmarked.
 	Remediate map[string]bool
 	// Held are the unhealthy Machines that must wait, and why.
-	Held map[string]Hold
+	Held map[string]WaitReason
 	// Expected, Healthy and Unhealthy count the targets. Machines that are about to be
 	// found unhealthy count as such, those that start or are being deleted do not.
 	Expected, Healthy, Unhealthy int
@@ -73,7 +73,7 @@ type Decision struct {
 
 // Plan decides which of the targets are to be replaced.
 func Plan(s PlanInput) Decision {
-	d := Decision{Remediate: map[string]bool{}, Held: map[string]Hold{}, Expected: len(s.Targets)}
+	d := Decision{Remediate: map[string]bool{}, Held: map[string]WaitReason{}, Expected: len(s.Targets)}
 	for _, t := range s.Targets {
 		d.Next = earlier(d.Next, t.Finding.Until)
 		switch t.Finding.State {
@@ -100,15 +100,15 @@ func (d *Decision) place(t Target, budgets map[string]Group, now time.Time) {
 	budget := budgets[t.Group]
 	switch {
 	case d.Restricted:
-		d.Held[t.Name] = HeldByTrigger
+		d.Held[t.Name] = OutsideTrigger
 	case slices.Contains(d.Zones, t.Zone) && !t.Finding.Requested():
-		d.Held[t.Name] = HeldByZone
+		d.Held[t.Name] = FailureDomainUnhealthy
 	case t.Group == "":
-		d.Held[t.Name] = HeldByOwner
+		d.Held[t.Name] = NoController
 	case t.Marked:
 		d.Remediate[t.Name] = true
 	case now.Before(t.NotBefore) && !t.Finding.Requested():
-		d.Held[t.Name] = HeldByBackOff
+		d.Held[t.Name] = BackOff
 		d.Next = earlier(d.Next, t.NotBefore)
 	case t.Holds && budget.InFlight <= budget.Limit:
 		d.Remediate[t.Name] = true
@@ -117,7 +117,7 @@ func (d *Decision) place(t Target, budgets map[string]Group, now time.Time) {
 		budget.InFlight++
 		budgets[t.Group] = budget
 	default:
-		d.Held[t.Name] = HeldByBudget
+		d.Held[t.Name] = BudgetExhausted
 		d.Full = append(d.Full, t.Group)
 	}
 }

@@ -64,19 +64,19 @@ func TestPlan(t *testing.T) {
 			want: Decision{
 				Expected: 8, Healthy: 5, Unhealthy: 3, Full: []string{"md"},
 				Remediate: map[string]bool{"Unhealthy-2": true, "Unhealthy-1": true},
-				Held:      map[string]Hold{"Unhealthy-0": HeldByBudget},
+				Held:      map[string]WaitReason{"Unhealthy-0": BudgetExhausted},
 			},
 		},
 		"replaces what a person ordered first": {
 			targets: all(some(1, Unhealthy, asOrdered), some(2, Unhealthy)), group: Group{Limit: 1},
 			want: Decision{
 				Expected: 3, Unhealthy: 3, Full: []string{"md"}, Remediate: map[string]bool{"ordered": true},
-				Held: map[string]Hold{"Unhealthy-0": HeldByBudget, "Unhealthy-1": HeldByBudget},
+				Held: map[string]WaitReason{"Unhealthy-0": BudgetExhausted, "Unhealthy-1": BudgetExhausted},
 			},
 		},
 		"replaces none while others are being replaced": {
 			targets: some(1, Unhealthy), group: Group{Limit: 1, InFlight: 1},
-			want: Decision{Expected: 1, Unhealthy: 1, Full: []string{"md"}, Held: map[string]Hold{"Unhealthy-0": HeldByBudget}},
+			want: Decision{Expected: 1, Unhealthy: 1, Full: []string{"md"}, Held: map[string]WaitReason{"Unhealthy-0": BudgetExhausted}},
 		},
 		"keeps its marks": {
 			targets: some(2, Unhealthy, asMarked), group: Group{Limit: 2, InFlight: 2},
@@ -88,15 +88,15 @@ func TestPlan(t *testing.T) {
 		},
 		"holds it when the budget has shrunk": {
 			targets: some(2, Unhealthy, asHolding), group: Group{Limit: 1, InFlight: 2},
-			want: Decision{Expected: 2, Unhealthy: 2, Full: []string{"md"}, Held: map[string]Hold{"Unhealthy-0": HeldByBudget, "Unhealthy-1": HeldByBudget}},
+			want: Decision{Expected: 2, Unhealthy: 2, Full: []string{"md"}, Held: map[string]WaitReason{"Unhealthy-0": BudgetExhausted, "Unhealthy-1": BudgetExhausted}},
 		},
 		"takes marks back when too many are unhealthy": {
 			targets: all(some(1, Unhealthy, asMarked), some(2, Suspect)), group: Group{Limit: 3, InFlight: 1}, trigger: &Trigger{Most: 2},
-			want: Decision{Expected: 3, Unhealthy: 3, Restricted: true, Held: map[string]Hold{"Unhealthy-0": HeldByTrigger}},
+			want: Decision{Expected: 3, Unhealthy: 3, Restricted: true, Held: map[string]WaitReason{"Unhealthy-0": OutsideTrigger}},
 		},
 		"waits for the least of a range": {
 			targets: some(2, Unhealthy), group: Group{Limit: 3}, trigger: &Trigger{Least: 3, Most: 5},
-			want: Decision{Expected: 2, Unhealthy: 2, Restricted: true, Held: map[string]Hold{"Unhealthy-0": HeldByTrigger, "Unhealthy-1": HeldByTrigger}},
+			want: Decision{Expected: 2, Unhealthy: 2, Restricted: true, Held: map[string]WaitReason{"Unhealthy-0": OutsideTrigger, "Unhealthy-1": OutsideTrigger}},
 		},
 		"does not count Machines that start or leave as unhealthy": {
 			targets: all(some(1, Unhealthy), some(4, Starting), some(4, Deleting)), group: Group{Limit: 3}, trigger: &Trigger{Most: 1},
@@ -106,12 +106,12 @@ func TestPlan(t *testing.T) {
 			targets: all(some(2, Unhealthy, in("a")), some(1, Unhealthy, in("b")), some(1, Healthy, in("b"))), group: Group{Limit: 9},
 			want: Decision{
 				Expected: 4, Healthy: 1, Unhealthy: 3, Zones: []string{"a"}, Allowed: 8, Remediate: map[string]bool{"b-Unhealthy-0": true},
-				Held: map[string]Hold{"a-Unhealthy-0": HeldByZone, "a-Unhealthy-1": HeldByZone},
+				Held: map[string]WaitReason{"a-Unhealthy-0": FailureDomainUnhealthy, "a-Unhealthy-1": FailureDomainUnhealthy},
 			},
 		},
 		"takes a zone for down before the last timeout is over": {
 			targets: all(some(1, Unhealthy, in("a")), some(1, Suspect, in("a")), some(1, Starting, in("a"))), group: Group{Limit: 9},
-			want: Decision{Expected: 3, Unhealthy: 2, Zones: []string{"a"}, Allowed: 9, Held: map[string]Hold{"a-Unhealthy-0": HeldByZone}},
+			want: Decision{Expected: 3, Unhealthy: 2, Zones: []string{"a"}, Allowed: 9, Held: map[string]WaitReason{"a-Unhealthy-0": FailureDomainUnhealthy}},
 		},
 		"does not take one Machine for a zone": {
 			targets: some(1, Unhealthy, in("a")), group: Group{Limit: 9},
@@ -125,12 +125,12 @@ func TestPlan(t *testing.T) {
 			targets: all(some(1, Unhealthy, in("a")), some(1, Unhealthy, in("a"), asOrdered)), group: Group{Limit: 9},
 			want: Decision{
 				Expected: 2, Unhealthy: 2, Zones: []string{"a"}, Allowed: 8, Remediate: map[string]bool{"ordered": true},
-				Held: map[string]Hold{"a-Unhealthy-0": HeldByZone},
+				Held: map[string]WaitReason{"a-Unhealthy-0": FailureDomainUnhealthy},
 			},
 		},
 		"waits for the back-off": {
 			targets: some(1, Unhealthy, asHolding, func(t *Target) { t.NotBefore = noon.Add(time.Minute) }), group: Group{Limit: 1, InFlight: 1},
-			want: Decision{Expected: 1, Unhealthy: 1, Held: map[string]Hold{"Unhealthy-0": HeldByBackOff}, Next: noon.Add(time.Minute)},
+			want: Decision{Expected: 1, Unhealthy: 1, Held: map[string]WaitReason{"Unhealthy-0": BackOff}, Next: noon.Add(time.Minute)},
 		},
 		"does not make a person wait for the back-off": {
 			targets: some(1, Unhealthy, asHolding, asOrdered, func(t *Target) { t.NotBefore = noon.Add(time.Minute) }), group: Group{Limit: 1, InFlight: 1},
@@ -138,7 +138,7 @@ func TestPlan(t *testing.T) {
 		},
 		"requests nothing for Machines without an owner": {
 			targets: some(1, Unhealthy, func(t *Target) { t.Group = "" }), group: Group{Limit: 1},
-			want: Decision{Expected: 1, Unhealthy: 1, Allowed: 1, Held: map[string]Hold{"Unhealthy-0": HeldByOwner}},
+			want: Decision{Expected: 1, Unhealthy: 1, Allowed: 1, Held: map[string]WaitReason{"Unhealthy-0": NoController}},
 		},
 		"looks again at the next deadline": {
 			targets: all(
@@ -160,7 +160,7 @@ func TestPlan(t *testing.T) {
 				test.want.Remediate = map[string]bool{}
 			}
 			if test.want.Held == nil {
-				test.want.Held = map[string]Hold{}
+				test.want.Held = map[string]WaitReason{}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)

@@ -27,41 +27,41 @@ import (
 // attempts bounds the search for a free name; each name that another object has is tried once.
 const attempts = 5
 
-// apply does one intent. After a conflict, or if the object is gone, the decision was based on an old state; the event of the
+// apply does one action. After a conflict, or if the object is gone, the decision was based on an old state; the event of the
 // change triggers another reconcile.
-func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent) error {
-	if intent.Kind == rollout.CreateCurrent {
-		return r.createSet(ctx, s, intent)
+func (r *Reconciler) apply(ctx context.Context, s *state, action rollout.Action) error {
+	if action.Kind == rollout.CreateCurrent {
+		return r.createSet(ctx, s, action)
 	}
-	set := findSet(s.sets, intent.Set)
+	set := findSet(s.sets, action.Set)
 	if set == nil {
-		return fmt.Errorf("no MachineSet %q to %s", intent.Set, intent.Kind)
+		return fmt.Errorf("no MachineSet %q to %s", action.Set, action.Kind)
 	}
 	wanted := set.DeepCopy()
 	if wanted.Annotations == nil {
 		wanted.Annotations = map[string]string{}
 	}
-	switch intent.Kind {
+	switch action.Kind {
 	case rollout.Scale:
-		wanted.Spec.Replicas = &intent.To
-		maps.Copy(wanted.Annotations, s.decision.Stamp.Annotations())
+		wanted.Spec.Replicas = &action.To
+		maps.Copy(wanted.Annotations, s.decision.SizeAnnotations.Annotations())
 	case rollout.Record:
-		maps.Copy(wanted.Annotations, s.decision.Stamp.Annotations())
+		maps.Copy(wanted.Annotations, s.decision.SizeAnnotations.Annotations())
 	case rollout.DisableCreate:
 		wanted.Annotations[clusterv1.DisableMachineCreateAnnotation] = "true"
 	case rollout.EnableCreate:
 		delete(wanted.Annotations, clusterv1.DisableMachineCreateAnnotation)
 	case rollout.Delete:
-		return r.deleteIfUnchanged(ctx, s.deployment.UID, set, intent.Reason)
+		return r.deleteIfUnchanged(ctx, s.deployment.UID, set, action.Reason)
 	}
 	if err := r.updateSet(ctx, set, wanted); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
-	log := ctrl.LoggerFrom(ctx).WithValues("MachineSet", klog.KObj(set), "reason", intent.Reason)
-	switch intent.Kind {
+	log := ctrl.LoggerFrom(ctx).WithValues("MachineSet", klog.KObj(set), "reason", action.Reason)
+	switch action.Kind {
 	case rollout.Scale:
-		log.Info("scaled MachineSet", "previousReplicas", intent.From, "replicas", intent.To)
-		scaled(r.Events, s.deployment, set, intent)
+		log.Info("scaled MachineSet", "previousReplicas", action.From, "replicas", action.To)
+		scaled(r.Events, s.deployment, set, action)
 	case rollout.DisableCreate:
 		log.Info("disabled creation of Machines by MachineSet")
 	case rollout.EnableCreate:
@@ -95,18 +95,18 @@ func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.Machi
 
 // createSet creates the MachineSet of the wanted template. Its name is a function of the template, so that an old cache
 // leads to AlreadyExists and not to a second MachineSet.
-func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Intent) error {
+func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Action) error {
 	md, now := s.deployment, r.Clock.Now()
 	if s.blocked = machinename.Check(md.Spec.MachineNaming.Template); s.blocked != nil {
 		return nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
 		name := revision.NewSetName(md, now, attempt)
-		set := newSet(s, name, intent.To)
+		set := newSet(s, name, action.To)
 		err := r.Client.Create(ctx, set)
 		if err == nil {
 			r.tracker.Created(md.UID, set)
-			ctrl.LoggerFrom(ctx).Info("created MachineSet", "MachineSet", klog.KObj(set), "replicas", intent.To, "revision", revision.Of(set), "reason", intent.Reason)
+			ctrl.LoggerFrom(ctx).Info("created MachineSet", "MachineSet", klog.KObj(set), "replicas", action.To, "revision", revision.Of(set), "reason", action.Reason)
 			created(r.Events, md, set)
 			return nil
 		}
@@ -139,7 +139,7 @@ func newSet(s *state, name revision.SetName, replicas int32) *clusterv1.MachineS
 			Namespace:       md.Namespace,
 			Name:            name.Name,
 			Labels:          map[string]string{clusterv1.MachineDeploymentUniqueLabel: name.Hash},
-			Annotations:     s.decision.Stamp.Annotations(),
+			Annotations:     s.decision.SizeAnnotations.Annotations(),
 			Finalizers:      []string{clusterv1.MachineSetFinalizer},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))},
 		},

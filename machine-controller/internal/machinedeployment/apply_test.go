@@ -73,7 +73,7 @@ func TestCreateSetRetriesOccupiedNames(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(begun)
 			r := &Reconciler{Client: api, Live: api, Events: events.NewFakeRecorder(9), Clock: clock, tracker: &expectation.Tracker{Clock: clock}}
 			for range 2 { // a second reconcile, of a cache that shows nothing yet, makes no other
-				err := r.createSet(t.Context(), &state{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
+				err := r.createSet(t.Context(), &state{deployment: md}, rollout.Action{Kind: rollout.CreateCurrent, To: 1})
 				if (err != nil) != test.fails {
 					t.Fatalf("error %v", err)
 				}
@@ -96,7 +96,7 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	md.Spec.MachineNaming.Template = "pet"
 	s := &state{deployment: md}
 	r := &Reconciler{Clock: clocktesting.NewFakePassiveClock(begun)}
-	if err := r.createSet(t.Context(), s, rollout.Intent{Kind: rollout.CreateCurrent, To: 1}); err != nil {
+	if err := r.createSet(t.Context(), s, rollout.Action{Kind: rollout.CreateCurrent, To: 1}); err != nil {
 		t.Errorf("got %v, but a retry cannot help", err)
 	}
 	md.Status.AvailableReplicas = new(int32(0))

@@ -193,7 +193,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
 	s.decision = rollout.Plan(state)
-	if len(s.decision.Intents) == 0 {
+	if len(s.decision.Actions) == 0 {
 		if wait := s.decision.Wait; wait.On != "" {
 			ctrl.LoggerFrom(ctx).V(1).Info("rollout is waiting", "reason", string(wait.On), "message", wait.Message)
 		}
@@ -207,8 +207,8 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	}
 	r.steps.Mark(s.deployment.UID)
 	var errs []error
-	for _, intent := range s.decision.Intents {
-		errs = append(errs, r.apply(ctx, s, intent))
+	for _, action := range s.decision.Actions {
+		errs = append(errs, r.apply(ctx, s, action))
 	}
 	return r.nextRequeue(s), kerrors.NewAggregate(errs)
 }
@@ -228,7 +228,7 @@ func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, st
 // of a new leader may show an older MachineDeployment and MachineSets that have followed a newer one already, since each of
 // its lists may come from another API server.
 func (r *Reconciler) mayLower(ctx context.Context, s *state) (bool, error) {
-	if !slices.ContainsFunc(s.decision.Intents, func(i rollout.Intent) bool { return i.Kind == rollout.Scale && i.To < i.From }) {
+	if !slices.ContainsFunc(s.decision.Actions, func(i rollout.Action) bool { return i.Kind == rollout.Scale && i.To < i.From }) {
 		return true, nil
 	}
 	live := &metav1.PartialObjectMetadata{}

@@ -17,9 +17,9 @@ func created(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set
 		"Created MachineSet %s with %d replicas", set.Name, *set.Spec.Replicas)
 }
 
-func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, intent rollout.Intent) {
+func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, action rollout.Action) {
 	recorder.Eventf(md, set, corev1.EventTypeNormal, "SuccessfulScale", "ScaleMachineSet",
-		"Scaled MachineSet %s from %d to %d: %s", set.Name, intent.From, intent.To, intent.Reason)
+		"Scaled MachineSet %s from %d to %d: %s", set.Name, action.From, action.To, action.Reason)
 }
 
 func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) {

@@ -39,14 +39,14 @@ func TestEveryIntentIsOneLine(t *testing.T) {
 	t.Parallel()
 	const set = `MachineSet=ns/old`
 	for name, test := range map[string]struct {
-		intent rollout.Intent
+		action rollout.Action
 		want   []string
 	}{
-		"a change of size":   {rollout.Intent{Kind: rollout.Scale, From: 3, To: 2, Reason: "r"}, []string{`scaled MachineSet ` + set + ` reason=r previousReplicas=3 replicas=2`}},
-		"creation disabled":  {rollout.Intent{Kind: rollout.DisableCreate, Reason: "r"}, []string{`disabled creation of Machines by MachineSet ` + set + ` reason=r`}},
-		"creation enabled":   {rollout.Intent{Kind: rollout.EnableCreate, Reason: "r"}, []string{`enabled creation of Machines by MachineSet ` + set + ` reason=r`}},
-		"a deletion":         {rollout.Intent{Kind: rollout.Delete, Reason: "r"}, []string{`deleted MachineSet ` + set + ` reason=r`}},
-		"no line for a mark": {rollout.Intent{Kind: rollout.Record, Reason: "r"}, nil},
+		"a change of size":   {rollout.Action{Kind: rollout.Scale, From: 3, To: 2, Reason: "r"}, []string{`scaled MachineSet ` + set + ` reason=r previousReplicas=3 replicas=2`}},
+		"creation disabled":  {rollout.Action{Kind: rollout.DisableCreate, Reason: "r"}, []string{`disabled creation of Machines by MachineSet ` + set + ` reason=r`}},
+		"creation enabled":   {rollout.Action{Kind: rollout.EnableCreate, Reason: "r"}, []string{`enabled creation of Machines by MachineSet ` + set + ` reason=r`}},
+		"a deletion":         {rollout.Action{Kind: rollout.Delete, Reason: "r"}, []string{`deleted MachineSet ` + set + ` reason=r`}},
+		"no line for a mark": {rollout.Action{Kind: rollout.Record, Reason: "r"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,10 +54,10 @@ func TestEveryIntentIsOneLine(t *testing.T) {
 			old := setOf(md, "old", "v1.36.1")
 			r := reconcilerWith(t, interceptor.Funcs{}, md, old)
 			r.writes, r.tracker = &expectation.Writes{Clock: r.Clock}, &expectation.Tracker{Clock: r.Clock}
-			s := &state{deployment: md, sets: []*clusterv1.MachineSet{old}, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
-			test.intent.Set = old.Name
+			s := &state{deployment: md, sets: []*clusterv1.MachineSet{old}, decision: rollout.Decision{SizeAnnotations: rollout.SizeAnnotations{Desired: 3, Max: 4}}}
+			test.action.Set = old.Name
 			got := logged(t, md.Namespace, func(ctx context.Context) {
-				if err := r.apply(ctx, s, test.intent); err != nil {
+				if err := r.apply(ctx, s, test.action); err != nil {
 					t.Error(err)
 				}
 			})
@@ -65,7 +65,7 @@ func TestEveryIntentIsOneLine(t *testing.T) {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
 			old.ResourceVersion = "1" // what a conflict refuses is not logged
-			if got := logged(t, md.Namespace, func(ctx context.Context) { _ = r.apply(ctx, s, test.intent) }); len(got) > 0 {
+			if got := logged(t, md.Namespace, func(ctx context.Context) { _ = r.apply(ctx, s, test.action) }); len(got) > 0 {
 				t.Errorf("a conflict logs %q", got)
 			}
 		})
@@ -82,7 +82,7 @@ func TestCreationOfAMachineSetIsLogged(t *testing.T) {
 	name := revision.NewSetName(md, r.Clock.Now(), 0).Name
 	want := []string{`created MachineSet MachineSet=ns/` + name + ` replicas=2 revision=7 reason=r`}
 	create := func(ctx context.Context) {
-		if err := r.apply(ctx, s, rollout.Intent{Kind: rollout.CreateCurrent, To: 2, Reason: "r"}); err != nil {
+		if err := r.apply(ctx, s, rollout.Action{Kind: rollout.CreateCurrent, To: 2, Reason: "r"}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -151,7 +151,7 @@ func TestRevisionBeginsWithItsSet(t *testing.T) {
 func TestNewSet(t *testing.T) {
 	t.Parallel()
 	md := deployment()
-	s := &state{deployment: md, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
+	s := &state{deployment: md, decision: rollout.Decision{SizeAnnotations: rollout.SizeAnnotations{Desired: 3, Max: 4}}}
 	got := newSet(s, revision.SetName{Name: "md-hash", Hash: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md-hash", Labels: propagatedLabels("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},

@@ -20,7 +20,7 @@ import (
 func withoutReplicas() (*clusterv1.MachineDeployment, []*clusterv1.MachineSet) {
 	md, set := selecting(), setWith("6", 5, 5)
 	md.Spec.Replicas = nil
-	for key, value := range (rollout.Stamp{Desired: 5, Max: 6}).Annotations() {
+	for key, value := range (rollout.SizeAnnotations{Desired: 5, Max: 6}).Annotations() {
 		metav1.SetMetaDataAnnotation(&set.ObjectMeta, key, value)
 	}
 	return md, []*clusterv1.MachineSet{set}

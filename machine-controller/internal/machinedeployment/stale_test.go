@@ -22,7 +22,7 @@ func TestOutdatedDeploymentLowersNoReplicas(t *testing.T) {
 	md.Spec.Replicas = new(int32(3))
 	set := setOf(md, "set", md.Spec.Template.Spec.Version)
 	set.Spec.Replicas = new(int32(10))
-	for key, value := range (rollout.Stamp{Desired: 10, Max: 11}).Annotations() {
+	for key, value := range (rollout.SizeAnnotations{Desired: 10, Max: 11}).Annotations() {
 		metav1.SetMetaDataAnnotation(&set.ObjectMeta, key, value)
 	}
 	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md, set)

@@ -33,7 +33,7 @@ func (p admission) run(ctx context.Context, s *state) (reconcile.Result, error) 
 		}
 		for name, refusal := range refused {
 			delete(s.decision.Remediate, name)
-			s.decision.Held[name] = health.Hold(refusal.Message)
+			s.decision.Held[name] = health.WaitReason(refusal.Message)
 			result.RequeueAfter = safety.RetryPeriod
 		}
 	}

@@ -127,7 +127,7 @@ func setHealthy(m *clusterv1.Machine) {
 	conditions.Delete(m, clusterv1.MachineExternallyRemediatedCondition)
 }
 
-func setUnhealthy(m *clusterv1.Machine, finding health.Finding, held health.Hold) {
+func setUnhealthy(m *clusterv1.Machine, finding health.Finding, held health.WaitReason) {
 	message := finding.Message
 	if held != "" {
 		message += "; it is not replaced now: " + string(held)

@@ -100,7 +100,7 @@ func TestMarksWithinTheBudget(t *testing.T) {
 	w.expectConditions("m-2", good, notMarked, alone)
 	held := &clusterv1.Machine{}
 	w.Expect(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "m-1"}, held)).To(gomega.Succeed())
-	if message := conditions.GetMessage(held, clusterv1.MachineHealthCheckSucceededCondition); !strings.Contains(message, string(health.HeldByBudget)) {
+	if message := conditions.GetMessage(held, clusterv1.MachineHealthCheckSucceededCondition); !strings.Contains(message, string(health.BudgetExhausted)) {
 		t.Errorf("the Machine does not report what blocks its replacement: %q", message)
 	}
 

@@ -64,7 +64,7 @@ func TestExternalRemediationPassesTheGate(t *testing.T) {
 			s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 			s.sets = map[types.UID]*clusterv1.MachineSet{set.UID: set}
 			var objects []client.Object
-			s.decision = health.Decision{Remediate: map[string]bool{"m-0": true, "other": true}, Held: map[string]health.Hold{}}
+			s.decision = health.Decision{Remediate: map[string]bool{"m-0": true, "other": true}, Held: map[string]health.WaitReason{}}
 			for _, name := range []string{"m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7", "m-8", "m-9", "other"} {
 				m := testenv.Machine(namespace, name)
 				m.Status.NodeRef.Name = name

@@ -154,7 +154,7 @@ func (w *simulator) settle() {
 		w.log()
 		w.syncCaches()
 		d := w.plan(-1)
-		if d.Complete && len(d.Intents) == 0 {
+		if d.Complete && len(d.Actions) == 0 {
 			w.checkSettled()
 			return
 		}

@@ -129,7 +129,7 @@ func (s goldenRollout) run(c picker, shuffled bool) string {
 			return w.failure.Error()
 		}
 		fmt.Fprintf(&out, "%2d %s%s\n", tick, w.line(), describe(d))
-		if rest := before == w.line() && len(d.Intents) == 0; d.Complete && rest && tick > s.lastEvent() || tick == s.ticks {
+		if rest := before == w.line() && len(d.Actions) == 0; d.Complete && rest && tick > s.lastEvent() || tick == s.ticks {
 			break
 		}
 	}
@@ -197,7 +197,7 @@ func (w *simulator) line() string {
 // describe describes a decision.
 func describe(d Decision) string {
 	var words []string
-	for _, i := range d.Intents {
+	for _, i := range d.Actions {
 		name := strings.TrimPrefix(i.Set, "ms-")
 		switch i.Kind {
 		case Scale:

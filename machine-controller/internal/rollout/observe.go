@@ -78,7 +78,7 @@ func observeSet(ms *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 		Created:        ms.CreationTimestamp.Time,
 		Revision:       revision.Of(ms),
 		Replicas:       ptr.Deref(ms.Spec.Replicas, 0),
-		Recorded:       stampOf(ms),
+		Recorded:       sizeAnnotationsOf(ms),
 		CreateDisabled: annotation.IsTrue(ms, clusterv1.DisableMachineCreateAnnotation),
 		Terminating:    !ms.DeletionTimestamp.IsZero(),
 		Unobserved:     ms.Status.ObservedGeneration < ms.Generation,
@@ -111,14 +111,14 @@ func (s *Set) count(m *clusterv1.Machine) {
 }
 
 // LastDesiredReplicas is what spec.replicas of the MachineDeployment was when its newest MachineSet was last written: by
-// the stamp, or by the sizes of the MachineSets together where none has a stamp. It is nil without MachineSets.
+// the annotations, or by the sizes of the MachineSets together where none has annotations. It is nil without MachineSets.
 func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 	var newest *clusterv1.MachineSet
 	var last, sum int32
 	for _, ms := range sets {
 		sum += ptr.Deref(ms.Spec.Replicas, 0)
-		if stamp := stampOf(ms); stamp != (Stamp{}) && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
-			newest, last = ms, stamp.Desired
+		if annotations := sizeAnnotationsOf(ms); annotations != (SizeAnnotations{}) && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
+			newest, last = ms, annotations.Desired
 		}
 	}
 	switch {
@@ -130,21 +130,21 @@ func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 	return &last
 }
 
-// stampOf reads the stamp; an invalid number counts as absent.
-func stampOf(ms *clusterv1.MachineSet) Stamp {
+// sizeAnnotationsOf reads the size annotations of a MachineSet; an invalid number counts as absent.
+func sizeAnnotationsOf(ms *clusterv1.MachineSet) SizeAnnotations {
 	desired, err := strconv.ParseInt(ms.Annotations[clusterv1.DesiredReplicasAnnotation], 10, 32)
 	if err != nil {
-		return Stamp{}
+		return SizeAnnotations{}
 	}
 	limit, err := strconv.ParseInt(ms.Annotations[clusterv1.MaxReplicasAnnotation], 10, 32)
 	if err != nil {
-		return Stamp{}
+		return SizeAnnotations{}
 	}
-	return Stamp{Desired: int32(desired), Max: int32(limit)}
+	return SizeAnnotations{Desired: int32(desired), Max: int32(limit)}
 }
 
-// Annotations are the stamp as annotations of a MachineSet.
-func (s Stamp) Annotations() map[string]string {
+// Annotations returns them as they are written into a MachineSet.
+func (s SizeAnnotations) Annotations() map[string]string {
 	return map[string]string{
 		clusterv1.DesiredReplicasAnnotation: strconv.Itoa(int(s.Desired)),
 		clusterv1.MaxReplicasAnnotation:     strconv.Itoa(int(s.Max)),

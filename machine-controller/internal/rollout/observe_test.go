@@ -43,7 +43,7 @@ func TestLastReplicas(t *testing.T) {
 		"it is what the newest set was written for":              {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
 		"it is nothing where the set was written for":            {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
 		"it is the sum where no set was written by this manager": {[]*clusterv1.MachineSet{machineSet("a", 2, 4), machineSet("b", 1, 1)}, new(int32(5))},
-		"it is of a set whose stamp can be read":                 {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
+		"it is of a set whose annotations can be read":           {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestObserve(t *testing.T) {
 	md.Spec.Paused = new(true)
 	a, b := machineSet("a", 2, 4, version("v1.34.0")), machineSet("b", 1, 1)
 	a.Annotations = map[string]string{clusterv1.RevisionAnnotation: "7", clusterv1.DisableMachineCreateAnnotation: "true"}
-	for key, value := range (Stamp{Desired: 4, Max: 6}).Annotations() {
+	for key, value := range (SizeAnnotations{Desired: 4, Max: 6}).Annotations() {
 		a.Annotations[key] = value
 	}
 	a.Status.Replicas = new(int32(4))
@@ -83,7 +83,7 @@ func TestObserve(t *testing.T) {
 	want := State{
 		Replicas: 3, Limits: Limits{Surge: 1}, Paused: true, HistoryLimit: 2, Unseen: []string{"c"}, Blocked: "unreachable",
 		Sets: []Set{
-			{Name: "a", Created: a.CreationTimestamp.Time, Revision: 7, Replicas: 4, Machines: 4, Reported: 4, Deleting: 1, Available: 2, Unhealthy: 2, DeleteAnnotated: 1, Recorded: Stamp{4, 6}, CreateDisabled: true},
+			{Name: "a", Created: a.CreationTimestamp.Time, Revision: 7, Replicas: 4, Machines: 4, Reported: 4, Deleting: 1, Available: 2, Unhealthy: 2, DeleteAnnotated: 1, Recorded: SizeAnnotations{4, 6}, CreateDisabled: true},
 			{Name: "b", Created: b.CreationTimestamp.Time, Replicas: 1, Machines: 1, Terminating: true, Unobserved: true},
 		},
 	}

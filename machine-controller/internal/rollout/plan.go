@@ -59,14 +59,14 @@ func (p *plan) steps() []step {
 func deleteAll(p *plan) {
 	for _, e := range p.entries {
 		if !e.Terminating {
-			p.extra = append(p.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the MachineDeployment is being deleted"})
+			p.extra = append(p.extra, Action{Kind: Delete, Set: e.Name, Reason: "the MachineDeployment is being deleted"})
 		}
 	}
 }
 
 // createCurrent creates the current set: the old sets keep their sizes until it exists.
 func createCurrent(p *plan) {
-	p.extra = append(p.extra, Intent{
+	p.extra = append(p.extra, Action{
 		Kind:   CreateCurrent,
 		To:     min(p.available(), p.state.Replicas),
 		Reason: "no MachineSet has the wanted template",
@@ -80,25 +80,25 @@ func setCreateDisabled(p *plan) {
 		switch {
 		case e.Terminating:
 		case forbid && !e.CreateDisabled:
-			p.extra = append(p.extra, Intent{Kind: DisableCreate, Set: e.Name, Reason: "old MachineSets do not replace deleted Machines under OnDelete"})
+			p.extra = append(p.extra, Action{Kind: DisableCreate, Set: e.Name, Reason: "old MachineSets do not replace deleted Machines under OnDelete"})
 		case !forbid && e.CreateDisabled:
-			p.extra = append(p.extra, Intent{Kind: EnableCreate, Set: e.Name, Reason: "the MachineSet may create Machines again"})
+			p.extra = append(p.extra, Action{Kind: EnableCreate, Set: e.Name, Reason: "the MachineSet may create Machines again"})
 		}
 	}
 }
 
-// decision returns the intents of the plan.
+// decision returns the actions of the plan.
 func (p *plan) decision() Decision {
 	d := Decision{
-		Stamp:      p.stamp(),
-		RollingOut: p.rollingOut(),
-		Complete:   p.complete(),
-		Intents:    p.extra,
+		SizeAnnotations: p.annotations(),
+		RollingOut:      p.rollingOut(),
+		Complete:        p.complete(),
+		Actions:         p.extra,
 	}
 	if p.decidesSizes() {
-		d.Intents = append(d.Intents, p.sizes()...)
+		d.Actions = append(d.Actions, p.sizes()...)
 	}
-	d.Wait = p.wait(d.Intents)
+	d.Wait = p.wait(d.Actions)
 	return d
 }
 
@@ -107,25 +107,25 @@ func (p *plan) decidesSizes() bool {
 	return !p.state.Deleting && len(p.state.Unseen) == 0 && (p.state.Paused || p.state.blocked() || p.current != nil)
 }
 
-// sizes lists the stamps first: a stamp that is written after a crash in between would otherwise hide that its set has not
+// sizes lists the annotated sets first: size annotations that are written after a crash in between would otherwise hide that their set has not
 // followed yet.
-func (p *plan) sizes() []Intent {
-	var records, scales []Intent
+func (p *plan) sizes() []Action {
+	var records, scales []Action
 	for _, e := range p.entries {
 		switch {
 		case e.Terminating || p.deletes(e):
 		case e.target != e.Replicas:
-			scales = append(scales, Intent{Kind: Scale, Set: e.Name, From: e.Replicas, To: e.target, Reason: e.reason()})
-		case e.Recorded != p.stamp():
-			records = append(records, Intent{Kind: Record, Set: e.Name, Reason: "the size of the MachineDeployment changed"})
+			scales = append(scales, Action{Kind: Scale, Set: e.Name, From: e.Replicas, To: e.target, Reason: e.reason()})
+		case e.Recorded != p.annotations():
+			records = append(records, Action{Kind: Record, Set: e.Name, Reason: "the size of the MachineDeployment changed"})
 		}
 	}
 	return append(records, scales...)
 }
 
 func (p *plan) deletes(e *setPlan) bool {
-	for _, intent := range p.extra {
-		if intent.Kind == Delete && intent.Set == e.Name {
+	for _, action := range p.extra {
+		if action.Kind == Delete && action.Set == e.Name {
 			return true
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // set is a MachineSet with n available Machines that has followed ten replicas.
 func set(name string, n int32, change ...func(*Set)) Set {
-	s := Set{Name: name, Replicas: n, Machines: n, Reported: n, Available: n, Recorded: Stamp{10, 11}}
+	s := Set{Name: name, Replicas: n, Machines: n, Reported: n, Available: n, Recorded: SizeAnnotations{10, 11}}
 	for _, f := range change {
 		f(&s)
 	}
@@ -23,10 +23,10 @@ func set(name string, n int32, change ...func(*Set)) Set {
 
 func isCurrent(s *Set) { s.Current = true }
 
-// sizesOf lists what a plan has, without reasons and stamps.
+// sizesOf lists what a plan has, without reasons and annotated.
 func sizesOf(d Decision) []string {
 	var all []string
-	for _, i := range d.Intents {
+	for _, i := range d.Actions {
 		switch i.Kind {
 		case Record:
 		case Scale:
@@ -107,7 +107,7 @@ func TestPlan(t *testing.T) {
 		"it does not count on growth to save Machines that are about to go": {
 			state: State{Replicas: 10, Limits: Limits{Surge: 2, Unavailable: 3}, Sets: []Set{
 				set("a", 5),
-				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 5, 5, 5, Stamp{8, 10} }),
+				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 5, 5, 5, SizeAnnotations{8, 10} }),
 				set("c", 1, isCurrent, func(s *Set) { s.Available = 0 })}},
 			want: []string{"a 5→4", "c 1→2"},
 		},
@@ -169,27 +169,27 @@ func TestPlan(t *testing.T) {
 		},
 		"it grows only the current set if that was made for the increase": {
 			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
-				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
-				set("b", 6, isCurrent, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 0, 0, 0, Stamp{6, 12} })}},
+				set("a", 3, func(s *Set) { s.Recorded = SizeAnnotations{3, 9} }),
+				set("b", 6, isCurrent, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 0, 0, 0, SizeAnnotations{6, 12} })}},
 			wait: WaitingForNewMachines,
 		},
 		"it grows the old set if the increase came after the current one": {
 			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
-				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
-				set("b", 3, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 9} })}},
+				set("a", 3, func(s *Set) { s.Recorded = SizeAnnotations{3, 9} }),
+				set("b", 3, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, SizeAnnotations{3, 9} })}},
 			want: []string{"a 3→6", "b 3→6"},
 		},
 		"it breaks a deadlock at the expense of a set with unavailable Machines": {
 			state: State{Replicas: 4, Limits: surge1, Sets: []Set{
-				set("a", 2, func(s *Set) { s.Recorded = Stamp{4, 5} }),
-				set("b", 2, func(s *Set) { s.Available, s.Recorded = 1, Stamp{4, 5} }),
-				set("c", 1, isCurrent, func(s *Set) { s.Recorded = Stamp{4, 5} })}},
+				set("a", 2, func(s *Set) { s.Recorded = SizeAnnotations{4, 5} }),
+				set("b", 2, func(s *Set) { s.Available, s.Recorded = 1, SizeAnnotations{4, 5} }),
+				set("c", 1, isCurrent, func(s *Set) { s.Recorded = SizeAnnotations{4, 5} })}},
 			want: []string{"b 2→1"},
 		},
 		"it breaks no deadlock while the new Machines are not available": {
 			state: State{Replicas: 3, Limits: surge1, Sets: []Set{
-				set("a", 3, func(s *Set) { s.Available, s.Recorded = 2, Stamp{3, 4} }),
-				set("b", 1, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 4} })}},
+				set("a", 3, func(s *Set) { s.Available, s.Recorded = 2, SizeAnnotations{3, 4} }),
+				set("b", 1, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, SizeAnnotations{3, 4} })}},
 			wait: WaitingForNewMachines,
 		},
 		"it does not roll out while paused": {
@@ -228,7 +228,7 @@ func TestPlan(t *testing.T) {
 			wait:  WaitPaused,
 		},
 		"it follows only the sets that have not followed while paused": {
-			state: State{Replicas: 20, Limits: Limits{Surge: 2}, Paused: true, Sets: []Set{set("a", 16, func(s *Set) { s.Recorded = Stamp{20, 22} }), set("b", 3, isCurrent)}},
+			state: State{Replicas: 20, Limits: Limits{Surge: 2}, Paused: true, Sets: []Set{set("a", 16, func(s *Set) { s.Recorded = SizeAnnotations{20, 22} }), set("b", 3, isCurrent)}},
 			want:  []string{"b 3→6"},
 			wait:  WaitPaused,
 		},
@@ -250,12 +250,12 @@ func TestPlan(t *testing.T) {
 			}
 			got := Plan(test.state)
 			if diff := cmp.Diff(test.want, sizesOf(got)); diff != "" {
-				t.Errorf("intents (-want +got):\n%s", diff)
+				t.Errorf("actions (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.wait, got.Wait.On); diff != "" {
 				t.Errorf("wait (-want +got):\n%s", diff)
 			}
-			for _, i := range got.Intents {
+			for _, i := range got.Actions {
 				if i.Reason == "" {
 					t.Errorf("%s of %q has no reason", i.Kind, i.Set)
 				}
@@ -295,15 +295,15 @@ func TestPlanStamps(t *testing.T) {
 	t.Parallel()
 	state := State{Replicas: 12, Limits: Limits{Surge: 1}, Sets: []Set{set("a", 0), set("b", 10, isCurrent)}}
 	got := Plan(state)
-	want := []Intent{
+	want := []Action{
 		{Kind: Record, Set: "a", Reason: "the size of the MachineDeployment changed"},
 		{Kind: Scale, Set: "b", From: 10, To: 12, Reason: "10 of at most 13 Machines exist"},
 	}
-	if diff := cmp.Diff(want, got.Intents); diff != "" {
-		t.Errorf("intents (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got.Actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Stamp{Desired: 12, Max: 13}, got.Stamp); diff != "" {
-		t.Errorf("stamp (-want +got):\n%s", diff)
+	if diff := cmp.Diff(SizeAnnotations{Desired: 12, Max: 13}, got.SizeAnnotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
 
@@ -322,14 +322,14 @@ func TestEveryState(t *testing.T) {
 		}
 	}
 	states := 0
-	stamps := []Stamp{{}, {Desired: 1, Max: 2}}
+	annotated := []SizeAnnotations{{}, {Desired: 1, Max: 2}}
 	for replicas := range int32(5) {
 		for _, limits := range []Limits{{Surge: 1}, {Unavailable: 1}, {Surge: 1, Unavailable: 1}, {Surge: 2, Unavailable: 1}, {Surge: 1, Unavailable: 3}} {
 			for _, old := range shapes {
 				for _, cur := range shapes {
-					for _, stamp := range stamps {
+					for _, annotations := range annotated {
 						old.Name, cur.Name, cur.Current = "old", "current", true
-						old.Recorded, cur.Recorded = stamp, stamp
+						old.Recorded, cur.Recorded = annotations, annotations
 						state := State{Replicas: replicas, Limits: limits, Sets: []Set{old, cur}}
 						if err := violation(state, Plan(state)); err != nil {
 							t.Fatalf("%v\nstate: %+v", err, state)

@@ -39,13 +39,13 @@ func cleanUp(p *plan) {
 	slices.SortStableFunc(old, func(x, y *setPlan) int { return cmp.Compare(x.Revision, y.Revision) })
 	excess := len(old) - int(max(p.state.HistoryLimit, 0))
 	for _, e := range old[:max(excess, 0)] {
-		p.extra = append(p.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the rollout is complete and the MachineSet is empty"})
+		p.extra = append(p.extra, Action{Kind: Delete, Set: e.Name, Reason: "the rollout is complete and the MachineSet is empty"})
 	}
 }
 
 // wait explains an unfinished rollout that has nothing to do. The checks are
 // in the order in which an operator should examine them.
-func (p *plan) wait(intents []Intent) Wait {
+func (p *plan) wait(actions []Action) Wait {
 	if p.state.Deleting {
 		return Wait{}
 	}
@@ -61,8 +61,8 @@ func (p *plan) wait(intents []Intent) Wait {
 	if p.state.blocked() {
 		return Wait{WaitBlocked, p.state.Blocked}
 	}
-	for _, intent := range intents {
-		if intent.Kind == Scale || intent.Kind == CreateCurrent {
+	for _, action := range actions {
+		if action.Kind == Scale || action.Kind == CreateCurrent {
 			return Wait{}
 		}
 	}

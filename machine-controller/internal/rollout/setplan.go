@@ -15,7 +15,7 @@ type plan struct {
 	current *setPlan   // nil if no MachineSet has the wanted template
 	oldSets []*setPlan // oldest first
 	entries []*setPlan // olds, then current
-	extra   []Intent   // the intents that do not change a size
+	extra   []Action   // the actions that do not change a size
 }
 
 // setPlan is a Set with its planned size and the reasons for it.
@@ -153,11 +153,11 @@ func (p *plan) slack() int32 {
 }
 
 // sizeOutdated is true if the set has not been written since the size of the
-// MachineDeployment changed. An unknown stamp counts as followed.
+// MachineDeployment changed. Unknown annotations count as followed.
 func (p *plan) sizeOutdated(e *setPlan) bool {
-	return !e.Terminating && e.Recorded != Stamp{} && e.Recorded.Desired != p.state.Replicas
+	return !e.Terminating && e.Recorded != SizeAnnotations{} && e.Recorded.Desired != p.state.Replicas
 }
 
-func (p *plan) stamp() Stamp {
-	return Stamp{Desired: p.state.Replicas, Max: p.state.ceiling()}
+func (p *plan) annotations() SizeAnnotations {
+	return SizeAnnotations{Desired: p.state.Replicas, Max: p.state.ceiling()}
 }

@@ -30,7 +30,7 @@ type simSet struct {
 	generation     int
 	observed       int
 	status         int32 // status.replicas
-	stamp          Stamp
+	annotations    SizeAnnotations
 	disabled       bool
 }
 
@@ -91,7 +91,7 @@ func (w *simulator) bounds() (ceiling, floor int32) {
 
 // addSet puts a set with n available Machines into the cluster.
 func (w *simulator) addSet(template string, n int32) {
-	w.sets = append(w.sets, simSet{name: "ms-" + template, template: template, created: len(w.sets), spec: n, status: n, stamp: Stamp{w.replicas, w.ceiling}})
+	w.sets = append(w.sets, simSet{name: "ms-" + template, template: template, created: len(w.sets), spec: n, status: n, annotations: SizeAnnotations{w.replicas, w.ceiling}})
 	for range n {
 		w.newMachine("ms-"+template, true)
 	}
@@ -133,7 +133,7 @@ func (w *simulator) view() State {
 	for _, s := range w.setLog[w.seenSets] {
 		set := Set{
 			Name: s.name, Created: time.Unix(int64(s.created), 0), Revision: int64(s.created), Replicas: s.spec,
-			Recorded: s.stamp, CreateDisabled: s.disabled, Unobserved: s.observed < s.generation, Reported: s.status,
+			Recorded: s.annotations, CreateDisabled: s.disabled, Unobserved: s.observed < s.generation, Reported: s.status,
 		}
 		for _, m := range machines {
 			if m.set == s.name {
@@ -175,7 +175,7 @@ func (s *Set) countSim(m simMachine) {
 }
 
 // plan runs the planner on what the caches show and applies the first keep
-// intents of a shuffled order; a negative keep means all, in the given order.
+// actions of a shuffled order; a negative keep means all, in the given order.
 func (w *simulator) plan(keep int) Decision {
 	w.seenMachines = max(w.seenMachines, w.seenSets) // Machines are read last
 	if w.onDelete {
@@ -185,18 +185,18 @@ func (w *simulator) plan(keep int) Decision {
 	state := w.view()
 	decision := Plan(state)
 	w.fail(violation(state, decision))
-	intents := slices.Clone(decision.Intents)
+	actions := slices.Clone(decision.Actions)
 	if keep >= 0 {
-		for i := range intents {
-			j := i + w.pick(len(intents)-i)
-			intents[i], intents[j] = intents[j], intents[i]
+		for i := range actions {
+			j := i + w.pick(len(actions)-i)
+			actions[i], actions[j] = actions[j], actions[i]
 		}
-		intents = intents[:min(keep, len(intents))]
+		actions = actions[:min(keep, len(actions))]
 	}
 	seen := w.setLog[w.seenSets]
 	ours := map[string]bool{}
-	for _, intent := range intents {
-		w.apply(intent, decision.Stamp, seen, ours)
+	for _, action := range actions {
+		w.apply(action, decision.SizeAnnotations, seen, ours)
 	}
 	w.log()
 	return decision
@@ -204,45 +204,45 @@ func (w *simulator) plan(keep int) Decision {
 
 // apply does one write as the API server would: a set that has changed since
 // it was seen refuses, a name that exists cannot be created again.
-func (w *simulator) apply(intent Intent, stamp Stamp, seen []simSet, ours map[string]bool) {
-	if intent.Kind == CreateCurrent {
+func (w *simulator) apply(action Action, annotations SizeAnnotations, seen []simSet, ours map[string]bool) {
+	if action.Kind == CreateCurrent {
 		name := "ms-" + w.template
 		if w.set(name) == nil {
-			w.sets = append(w.sets, simSet{name: name, template: w.template, created: 100 + w.clock, spec: intent.To, generation: 1, stamp: stamp, version: w.tick()})
+			w.sets = append(w.sets, simSet{name: name, template: w.template, created: 100 + w.clock, spec: action.To, generation: 1, annotations: annotations, version: w.tick()})
 			w.written[name] = w.clock
 		}
 		return
 	}
-	set := w.set(intent.Set)
-	i := slices.IndexFunc(seen, func(s simSet) bool { return s.name == intent.Set })
-	if set == nil || set.version != seen[i].version && !ours[intent.Set] {
+	set := w.set(action.Set)
+	i := slices.IndexFunc(seen, func(s simSet) bool { return s.name == action.Set })
+	if set == nil || set.version != seen[i].version && !ours[action.Set] {
 		return
 	}
-	switch intent.Kind {
+	switch action.Kind {
 	case Delete:
 		if set.spec != 0 || w.count(set.name) != 0 {
 			w.fail(fmt.Errorf("deletes MachineSet %s, which has Machines", set.name))
 		}
-		w.sets = slices.DeleteFunc(w.sets, func(s simSet) bool { return s.name == intent.Set })
-		w.written[intent.Set] = math.MaxInt
+		w.sets = slices.DeleteFunc(w.sets, func(s simSet) bool { return s.name == action.Set })
+		w.written[action.Set] = math.MaxInt
 		return
 	case Scale:
-		if strings.Contains(intent.Reason, "stuck") {
+		if strings.Contains(action.Reason, "stuck") {
 			w.lostToOthers++
 		}
-		if strings.Contains(intent.Reason, "annotated") {
-			w.lostToOthers += intent.From - intent.To // these were annotated
+		if strings.Contains(action.Reason, "annotated") {
+			w.lostToOthers += action.From - action.To // these were annotated
 		}
-		set.spec, set.stamp = intent.To, stamp
+		set.spec, set.annotations = action.To, annotations
 		set.generation++
 	case Record:
-		set.stamp = stamp
+		set.annotations = annotations
 	case DisableCreate, EnableCreate:
-		set.disabled = intent.Kind == DisableCreate
+		set.disabled = action.Kind == DisableCreate
 	}
 	set.version = w.tick()
-	ours[intent.Set] = true
-	w.written[intent.Set] = set.version
+	ours[action.Set] = true
+	w.written[action.Set] = set.version
 }
 
 // tick returns a new resourceVersion.
@@ -353,19 +353,19 @@ func (w *simulator) fail(err error) {
 }
 
 // violation checks one Decision against the State that it was made from: no
-// choice of Machines may cost more than is allowed, and no intent may add more.
+// choice of Machines may cost more than is allowed, and no action may add more.
 func violation(s State, d Decision) error {
 	sizes, adds, created := map[string]int32{}, int32(0), int32(0)
 	var errs []error
-	for _, intent := range d.Intents {
-		switch intent.Kind {
+	for _, action := range d.Actions {
+		switch action.Kind {
 		case Scale:
-			sizes[intent.Set] = intent.To
-			if intent.To < 0 || intent.From == intent.To || intent.Reason == "" {
-				errs = append(errs, fmt.Errorf("senseless intent %+v", intent))
+			sizes[action.Set] = action.To
+			if action.To < 0 || action.From == action.To || action.Reason == "" {
+				errs = append(errs, fmt.Errorf("senseless action %+v", action))
 			}
 		case CreateCurrent:
-			created += intent.To
+			created += action.To
 		}
 	}
 	fits := true // no set is larger than the MachineDeployment
@@ -411,18 +411,18 @@ func respectsBlock(s State, d Decision) error {
 	if size > s.ceiling() {
 		return nil
 	}
-	for _, intent := range d.Intents {
-		if intent.Kind == CreateCurrent || intent.Kind == Scale && intent.To < intent.From {
-			return fmt.Errorf("%s of %q from %d to %d although it is held", intent.Kind, intent.Set, intent.From, intent.To)
+	for _, action := range d.Actions {
+		if action.Kind == CreateCurrent || action.Kind == Scale && action.To < action.From {
+			return fmt.Errorf("%s of %q from %d to %d although it is held", action.Kind, action.Set, action.From, action.To)
 		}
 	}
 	return nil
 }
 
 func breaksDeadlock(d Decision) bool {
-	return slices.ContainsFunc(d.Intents, func(i Intent) bool { return strings.Contains(i.Reason, "stuck") })
+	return slices.ContainsFunc(d.Actions, func(i Action) bool { return strings.Contains(i.Reason, "stuck") })
 }
 
 func lowersForAnnotation(d Decision) bool {
-	return slices.ContainsFunc(d.Intents, func(i Intent) bool { return strings.Contains(i.Reason, "annotated") })
+	return slices.ContainsFunc(d.Actions, func(i Action) bool { return strings.Contains(i.Reason, "annotated") })
 }

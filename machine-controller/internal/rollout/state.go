@@ -62,8 +62,8 @@ type Set struct {
 	// cluster.x-k8s.io/delete-machine.
 	DeleteAnnotated int32
 
-	// Recorded is the stamp on the MachineSet.
-	Recorded Stamp
+	// Recorded are the size annotations of the MachineSet.
+	Recorded SizeAnnotations
 	// CreateDisabled is true if the MachineSet may not create Machines.
 	CreateDisabled bool
 	// Terminating is true once the MachineSet has a deletion timestamp.
@@ -72,10 +72,10 @@ type Set struct {
 	Unobserved bool
 }
 
-// Stamp is what the MachineDeployment wanted when a MachineSet was last
-// written: the annotations desired-replicas and max-replicas. A Set whose stamp
+// SizeAnnotations is what the MachineDeployment wanted when a MachineSet was last
+// written: the annotations desired-replicas and max-replicas. A Set whose annotations
 // differs has not followed the latest change of size yet.
-type Stamp struct {
+type SizeAnnotations struct {
 	// Desired is spec.replicas of the MachineDeployment.
 	Desired int32
 	// Max is Desired plus maxSurge. Zero with a Desired of zero means unknown.

@@ -348,7 +348,7 @@ func TestGuardFindsThePolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, settings.Name)
-		if want := map[bool]policy.Share{true: policy.Number(4), false: policy.Percent(10)}[owner == other]; settings.PerOwner != want {
+		if want := map[bool]policy.IntOrPercent{true: policy.Number(4), false: policy.Percent(10)}[owner == other]; settings.PerOwner != want {
 			t.Errorf("the budget of a policy named %q is %s, want %s", settings.Name, settings.PerOwner, want)
 		}
 		if settings.SerialVolumes != (settings.Name == "policy") {

@@ -49,7 +49,7 @@ type dialer struct {
 	// failed to do so in time before: they wait only for each other.
 	syncs, lateSyncs *syncSeats
 	// late are the clusters that were late, also where the Cluster was deleted and made again since.
-	late expiring.Map[lateCluster, struct{}]
+	late expiring.Map[clusterHost, struct{}]
 	// slowRequests are the seats of requests to API servers that are slow.
 	slowRequests *fairshare.Seats[string]
 	// nodePace bounds what the Node watches of each namespace send.
@@ -67,7 +67,7 @@ func newDialer(options *Options) *dialer {
 		mapper:       newMapper(),
 		syncs:        newSyncSeats(options.ConcurrentSyncs),
 		lateSyncs:    newSyncSeats(options.ConcurrentSyncs),
-		late:         expiring.Map[lateCluster, struct{}]{Clock: options.Clock, TTL: latenessPeriod},
+		late:         expiring.Map[clusterHost, struct{}]{Clock: options.Clock, TTL: latenessPeriod},
 		slowRequests: fairshare.New[string](slowRequests),
 		nodePace:     newNodePace(),
 		transports: workload.NewDialer(workload.Options{
@@ -226,7 +226,7 @@ func (d *dialer) probe(ctx context.Context, c *Connection) *failure {
 // that do not even answer a probe never get here, and those that were late
 // before are no hindrance to others.
 func (d *dialer) sync(ctx context.Context, c *Connection, cluster client.ObjectKey, late bool) *failure {
-	seats, timeout, key := d.syncs, d.options.FirstSyncTimeout, lateCluster{cluster, c.host}
+	seats, timeout, key := d.syncs, d.options.FirstSyncTimeout, clusterHost{cluster, c.host}
 	if late || d.late.Has(key) {
 		seats, timeout = d.lateSyncs, d.options.SyncTimeout
 	}
@@ -256,8 +256,8 @@ func (d *dialer) sync(ctx context.Context, c *Connection, cluster client.ObjectK
 // latenessPeriod is how long a cluster counts as late after a list of its Nodes was.
 const latenessPeriod = 10 * time.Minute
 
-// lateCluster is a Cluster and the host of its API server. One host may serve many clusters.
-type lateCluster struct {
+// clusterHost is a Cluster and the host of its API server. One host may serve many clusters.
+type clusterHost struct {
 	cluster client.ObjectKey
 	host    string
 }

@@ -64,7 +64,7 @@ func TestSyncDelayIsKeptAfterClusterRemoval(t *testing.T) {
 			t.Errorf("attempt %d: got %v, want %q", i+1, failure, wanted)
 		}
 	}
-	if other := (client.ObjectKey{Namespace: "tenant", Name: "other"}); d.late.Has(lateCluster{other, connections[0].host}) {
+	if other := (client.ObjectKey{Namespace: "tenant", Name: "other"}); d.late.Has(clusterHost{other, connections[0].host}) {
 		t.Error("another cluster at the same host counts as late")
 	}
 }

@@ -15,13 +15,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/test/framework"
+	"drover.io/test/install/helm"
 	"drover.io/test/process"
 	"drover.io/test/vm"
 	"drover.io/test/workflow"
@@ -30,16 +33,21 @@ import (
 // bootTimeout bounds the boot of an emulated machine on a busy host.
 const bootTimeout = 15 * time.Minute
 
+// qemuNamespace is that of the release with the QEMU provider, which needs the privileged Pod Security Standard.
+const qemuNamespace = "drover-qemu-system"
+
 // virtualMachine runs machine-controller and bootstrap as Pods, and the QEMU provider as a service of the host, as its
 // page recommends, with the permissions of the chart. A virtual machine boots, joins and is deleted.
 func virtualMachine(ctx context.Context, s *environment) (err error) {
 	if err := s.prepareNamespace(ctx); err != nil {
 		return err
 	}
-	settings := simulated()
-	settings["infrastructure"].(map[string]any)["qemu"] = nil
-	if err := s.helm.Install(ctx, releaseName, s.now.chart, settings, false); err != nil {
+	if err := s.helm.Install(ctx, releaseName, s.now.chart, simulated(), false); err != nil {
 		return err
+	}
+	qemu, err := s.installQEMU(ctx)
+	if err != nil {
+		return fmt.Errorf("installing the QEMU provider: %w", err)
 	}
 	state := filepath.Join(s.stack.Dir, "qemu")
 	defer func() { err = errors.Join(err, endMachines(state)) }()
@@ -75,17 +83,60 @@ func virtualMachine(ctx context.Context, s *environment) (err error) {
 	}
 	step("deleted the Cluster: nothing is left of the virtual machine")
 	provider.Stop()
+	if err := s.removeQEMU(ctx, qemu); err != nil {
+		return fmt.Errorf("removing the QEMU provider: %w", err)
+	}
 	return s.remove(ctx)
+}
+
+// installQEMU installs the QEMU provider as a release of its own. Its Pod has no node, because the provider runs as a
+// service of the host.
+func (s *environment) installQEMU(ctx context.Context) (*helm.Client, error) {
+	qemu, err := helm.New(s.stack.Kubeconfig("management"), qemuNamespace)
+	if err != nil {
+		return nil, err
+	}
+	off := map[string]any{"enabled": false}
+	return qemu, qemu.Install(ctx, releaseName, s.now.chart, map[string]any{
+		"managers":       map[string]any{"machine-controller": off, "bootstrap": off},
+		"infrastructure": map[string]any{"qemu": nil},
+		"crds":           map[string]any{"shared": false},
+		"nodeSelector":   map[string]any{"drover.io/provider-runs-on-the-host": "true"},
+	}, false)
+}
+
+// removeQEMU removes the release of the QEMU provider. Its kinds stay until those of the core are deleted.
+func (s *environment) removeQEMU(ctx context.Context, qemu *helm.Client) error {
+	if _, err := qemu.Uninstall(releaseName); err != nil {
+		return err
+	}
+	name := "drover-" + qemuNamespace + "-kinds-are-kept"
+	for _, object := range []client.Object{
+		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: qemuNamespace}},
+	} {
+		if err := client.IgnoreNotFound(s.client.Delete(ctx, object)); err != nil {
+			return err
+		}
+	}
+	return s.await(ctx, "the namespace of the QEMU provider is gone", func(ctx context.Context) error {
+		err := s.client.Get(ctx, client.ObjectKey{Name: qemuNamespace}, &corev1.Namespace{})
+		if err == nil {
+			return errors.New("it is still there")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // launchProvider starts infra-qemu as a process under the ServiceAccount of the chart.
 func (s *environment) launchProvider(ctx context.Context, state string) (*framework.Manager, error) {
-	kubeconfig, err := s.stack.ServiceAccountKubeconfig(ctx, "infra-qemu", namespace, "drover-infra-qemu")
+	kubeconfig, err := s.stack.ServiceAccountKubeconfig(ctx, "infra-qemu", qemuNamespace, "drover-infra-qemu")
 	if err != nil {
 		return nil, err
 	}
 	return s.stack.Launch("infra-qemu", process.Command{Path: filepath.Join(s.root, "bin", "infra-qemu"), Args: []string{
-		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-election-namespace=" + namespace,
+		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-election-namespace=" + qemuNamespace,
 		"--state-dir=" + state, "--image-dir=" + filepath.Join(s.root, "bin", "guest"), "--host-name=lab", "--own-credentials-namespaces=*",
 	}})
 }

@@ -37,11 +37,7 @@ type endpoint struct {
 // ship builds the manifests of a manager. Its Deployment, Service and certificate are left
 // out, because it runs as a process beside the API server: webhooks point at that.
 func (p *Peers) ship(ctx context.Context, of program, at endpoint) (*shipment, error) {
-	dir, err := p.list(ctx, "{{.Dir}}", of.module)
-	if err != nil {
-		return nil, err
-	}
-	built, err := output(exec.CommandContext(ctx, p.Path(kustomize), "build", filepath.Join(dir, filepath.FromSlash(of.config))))
+	built, err := p.manifests(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +56,15 @@ func (p *Peers) ship(ctx context.Context, of program, at endpoint) (*shipment, e
 			return nil, fmt.Errorf("reading %s %q of %s: %w", object.GetKind(), object.GetName(), of.name, err)
 		}
 	}
+}
+
+// manifests builds everything that a manager ships.
+func (p *Peers) manifests(ctx context.Context, of program) (string, error) {
+	dir, err := p.list(ctx, "{{.Dir}}", of.module)
+	if err != nil {
+		return "", err
+	}
+	return output(exec.CommandContext(ctx, p.Path(kustomize), "build", filepath.Join(dir, filepath.FromSlash(of.config))))
 }
 
 func (s *shipment) add(object unstructured.Unstructured, at endpoint) error {

@@ -39,11 +39,11 @@ type Identity struct {
 
 	// Taken are names and addresses that are never this Machine's, whatever the cloud assigned: those of
 	// the control plane, of the API server in the cluster's network, and of the other Machines.
-	Taken Taken
+	Taken Reserved
 }
 
-// Taken are the names and addresses of others.
-type Taken struct{ Names, Addresses []string }
+// Reserved are the names and addresses of others.
+type Reserved struct{ Names, Addresses []string }
 
 // Refusal is why a request is not approved.
 type Refusal struct{ Reason string }

@@ -128,7 +128,7 @@ func TestServing(t *testing.T) {
 // taking is node1, with a name and an address that are those of another host.
 func taking(name, address string) Identity {
 	h := node1
-	h.Names, h.Taken = append(slices.Clone(h.Names), strings.ToLower(name)), Taken{Names: []string{"", name}, Addresses: []string{"", address}}
+	h.Names, h.Taken = append(slices.Clone(h.Names), strings.ToLower(name)), Reserved{Names: []string{"", name}, Addresses: []string{"", address}}
 	return h
 }
 
@@ -151,7 +151,7 @@ func TestClient(t *testing.T) {
 		"approves the Machine's name":         {func(*certificateRequest) {}, waiting, false},
 		"refuses a name that is not its":      {func(a *certificateRequest) { a.Subject.CommonName = "system:node:node-2" }, waiting, true},
 		"refuses a second Node":               {func(*certificateRequest) {}, node1, true},
-		"refuses a Node of the control plane": {func(*certificateRequest) {}, Identity{Names: waiting.Names, Taken: Taken{Names: []string{"node-1"}}}, true},
+		"refuses a Node of the control plane": {func(*certificateRequest) {}, Identity{Names: waiting.Names, Taken: Reserved{Names: []string{"node-1"}}}, true},
 		"refuses the API server's name":       {func(a *certificateRequest) { a.Subject.CommonName = "system:node:kubernetes" }, Identity{Names: []string{"kubernetes"}}, true},
 		"refuses a user":                      {func(a *certificateRequest) { a.Subject.CommonName = "admin" }, waiting, true},
 		"refuses masters":                     {func(a *certificateRequest) { a.Subject.Organization = []string{"system:masters"} }, waiting, true},
@@ -205,7 +205,7 @@ func TestHostNamesOfClouds(t *testing.T) {
 			a.Subject.CommonName = "system:node:" + c.host
 			a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 			a.Request = sign(t, k, &a.CertificateRequest)
-			host := Identity{Names: c.names, Taken: Taken{Names: c.taken}}
+			host := Identity{Names: c.names, Taken: Reserved{Names: c.taken}}
 			assertDecision(t, Client(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, host), c.refused)
 		})
 	}

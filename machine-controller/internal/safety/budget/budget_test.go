@@ -11,7 +11,7 @@ import (
 	"drover.io/machine-controller/internal/safety/policy"
 )
 
-func drawShare(t *rapid.T, name string) policy.Share {
+func drawShare(t *rapid.T, name string) policy.IntOrPercent {
 	if rapid.Bool().Draw(t, name+" is a percentage") {
 		return policy.Percent(rapid.IntRange(0, 100).Draw(t, name))
 	}

@@ -55,7 +55,7 @@ func domainDown(name string, unhealthy int) *Refusal {
 		"All %d Machines in failure domain %s are unhealthy: look at the failure domain; nothing is replaced there until one is healthy; %s", unhealthy, name, deleteManually)}
 }
 
-func budgetUsed(where, field string, share policy.Share, most int) *Refusal {
+func budgetUsed(where, field string, share policy.IntOrPercent, most int) *Refusal {
 	if most == 0 {
 		return &Refusal{ReasonBudgetUsed, fmt.Sprintf("%s may have no Machines replaced (%s %s); %s", where, field, share, deleteManually)}
 	}

@@ -25,8 +25,8 @@ type Settings struct {
 	// Name of the MachinePolicy; empty where none selects.
 	Name string
 
-	PerOwner, PerCluster, PerDomain Share
-	StopAbove                       Share
+	PerOwner, PerCluster, PerDomain IntOrPercent
+	StopAbove                       IntOrPercent
 
 	// Up and Down bound an overshoot.
 	Up, Down int
@@ -115,7 +115,7 @@ func (p Settings) Over(object *policyv1.MachinePolicy) (Settings, error) {
 	for _, each := range []struct {
 		field string
 		from  *intstr.IntOrString
-		to    *Share
+		to    *IntOrPercent
 	}{
 		{"maxPerDeployment", object.Spec.Replacement.MaxPerDeployment, &p.PerOwner},
 		{"maxPerCluster", object.Spec.Replacement.MaxPerCluster, &p.PerCluster},
@@ -125,7 +125,7 @@ func (p Settings) Over(object *policyv1.MachinePolicy) (Settings, error) {
 		if each.from == nil {
 			continue
 		}
-		share, bad := ParseShare(*each.from)
+		share, bad := ParseIntOrPercent(*each.from)
 		if bad != nil {
 			err = fmt.Errorf("MachinePolicy %q, spec.replacement.%s: %w", object.Name, each.field, bad)
 			continue

@@ -105,7 +105,7 @@ func TestOver(t *testing.T) {
 		PendingPerOwner: 4, PendingPerCluster: 9, ForceDrainAfter: 90 * time.Second, SerialVolumes: true,
 	}
 	got, err := Default().Over(&from)
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Share{})); diff != "" || err != nil {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(IntOrPercent{})); diff != "" || err != nil {
 		t.Errorf("policy (-want +got), error %v:\n%s", err, diff)
 	}
 
@@ -113,7 +113,7 @@ func TestOver(t *testing.T) {
 	want = Default()
 	want.Name = "empty"
 	got, err = Default().Over(&empty)
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Share{})); diff != "" || err != nil {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(IntOrPercent{})); diff != "" || err != nil {
 		t.Errorf("an empty policy (-want +got), error %v:\n%s", err, diff)
 	}
 
@@ -121,7 +121,7 @@ func TestOver(t *testing.T) {
 	broken.Spec.Replacement = policyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromString("many")), MaxPerCluster: new(intstr.FromInt32(7))}
 	want.Name, want.PerCluster = "broken", Number(7)
 	got, err = Default().Over(&broken)
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Share{})); diff != "" || err == nil {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(IntOrPercent{})); diff != "" || err == nil {
 		t.Errorf("an invalid policy (-want +got), error %v:\n%s", err, diff)
 	}
 }
@@ -149,7 +149,7 @@ func TestShare(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			share, err := ParseShare(test.value)
+			share, err := ParseIntOrPercent(test.value)
 			if (err != nil) != test.bad || (!test.bad && share.Of(test.of) != test.want) {
 				t.Errorf("is %d of %d, error %v", share.Of(test.of), test.of, err)
 			}

@@ -3,7 +3,7 @@
 
 package rollout
 
-// Kind is what an Intent does.
+// Kind is what an Action does.
 type Kind string
 
 const (
@@ -11,7 +11,7 @@ const (
 	CreateCurrent Kind = "CreateCurrent"
 	// Scale sets spec.replicas of a MachineSet from From to To.
 	Scale Kind = "Scale"
-	// Record stamps a MachineSet whose size stays as it is.
+	// Record writes the size annotations of a MachineSet whose size stays as it is.
 	Record Kind = "Record"
 	// DisableCreate disables the creation of Machines by a MachineSet.
 	DisableCreate Kind = "DisableCreate"
@@ -21,8 +21,8 @@ const (
 	Delete Kind = "Delete"
 )
 
-// Intent is one write of the controller.
-type Intent struct {
+// Action is one write of the controller.
+type Action struct {
 	Kind Kind
 	// Set is the name of the MachineSet; empty for CreateCurrent.
 	Set string
@@ -34,10 +34,10 @@ type Intent struct {
 
 // Decision is the result of Plan.
 type Decision struct {
-	// Intents are the writes to do, in the order in which they read best.
-	Intents []Intent
-	// Stamp is the content of the annotations of every written MachineSet.
-	Stamp Stamp
+	// Actions are the writes to do, in the order in which they read best.
+	Actions []Action
+	// SizeAnnotations is the content of the annotations of every written MachineSet.
+	SizeAnnotations SizeAnnotations
 	// RollingOut is true while a MachineSet other than the current one has or
 	// is to have Machines, or while there is no current one.
 	RollingOut bool

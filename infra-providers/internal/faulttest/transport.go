@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Wire is a transport between an SDK and a simulated cloud with faults at random, so that a call of the driver fails in its
+// FaultyTransport is a transport between an SDK and a simulated cloud with faults at random, so that a call of the driver fails in its
 // middle too.
-type Wire struct {
+type FaultyTransport struct {
 	Rand *Rand
 	// Next carries what arrives.
 	Next http.RoundTripper
@@ -23,7 +23,7 @@ type Wire struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w *Wire) RoundTrip(request *http.Request) (*http.Response, error) {
+func (w *FaultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	changes := request.Method != http.MethodGet
 	if w.Changes != nil {
 		changes = w.Changes(request)

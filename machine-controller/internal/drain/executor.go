@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pass executes a Plan within its limits and records what is still awaited.
-type pass struct {
+// executor executes a Plan within its limits and records what is still awaited.
+type executor struct {
 	req         Request
-	view        View
+	view        Input
 	budgets     budgets
 	volumeOrder volumeOrder
 
@@ -35,8 +35,8 @@ type pass struct {
 	before, refused refusals
 }
 
-func (d *Drainer) newPass(req Request, view View, pods []*corev1.Pod) *pass {
-	return &pass{
+func (d *Drainer) newExecutor(req Request, view Input, pods []*corev1.Pod) *executor {
+	return &executor{
 		req: req, view: view,
 		budgets:     budgets{client: req.Client, pageSize: d.pageSize(), byNamespace: map[string][]*budget{}},
 		volumeOrder: volumeOrder{volumes: &d.volumes, onNode: pods},
@@ -47,7 +47,7 @@ func (d *Drainer) newPass(req Request, view View, pods []*corev1.Pod) *pass {
 }
 
 // run deletes before it evicts, because of the deadline. ctx ends with the pass.
-func (p *pass) run(ctx context.Context, plan Plan) error {
+func (p *executor) run(ctx context.Context, plan Plan) error {
 	for kind, decisions := range map[CauseKind][]Decision{
 		Terminating: plan.Terminating, Completing: plan.Completing, LaterOrder: plan.Later,
 	} {
@@ -70,7 +70,7 @@ func (p *pass) run(ctx context.Context, plan Plan) error {
 }
 
 // attempt does nothing once the pass has stopped, except recording the Pod for the next pass.
-func (p *pass) attempt(ctx context.Context, d Decision, do func(context.Context, Decision)) {
+func (p *executor) attempt(ctx context.Context, d Decision, do func(context.Context, Decision)) {
 	if p.stopped || p.left <= 0 && d.Action == Evict || ctx.Err() != nil {
 		p.progress.add(Cause{Kind: NextPass}, d.Pod)
 		if p.before[d.Pod.UID] {
@@ -81,13 +81,13 @@ func (p *pass) attempt(ctx context.Context, d Decision, do func(context.Context,
 	do(ctx, d)
 }
 
-func (p *pass) remove(ctx context.Context, d Decision) {
+func (p *executor) remove(ctx context.Context, d Decision) {
 	ctx, cancel := context.WithTimeout(ctx, p.attemptTime)
 	defer cancel()
 	p.recordOutcome(ctx, d, remove(ctx, p.req.Client, d), nil)
 }
 
-func (p *pass) evict(ctx context.Context, d Decision) {
+func (p *executor) evict(ctx context.Context, d Decision) {
 	matching, err := p.budgets.of(ctx, d.Pod)
 	if err != nil {
 		p.stop(err)
@@ -108,7 +108,7 @@ func (p *pass) evict(ctx context.Context, d Decision) {
 }
 
 // recordOutcome records the answer of the API server. A lost answer does no harm: the next pass reads the Pod again.
-func (p *pass) recordOutcome(ctx context.Context, d Decision, err error, matching []*budget) {
+func (p *executor) recordOutcome(ctx context.Context, d Decision, err error, matching []*budget) {
 	if err != nil && ctx.Err() != nil {
 		p.refused[d.Pod.UID] = true
 		p.progress.add(Cause{Kind: Refused, Detail: "no answer in time"}, d.Pod)
@@ -136,13 +136,13 @@ func (p *pass) recordOutcome(ctx context.Context, d Decision, err error, matchin
 
 // pause ends the pass at an answer 429 with Retry-After, or at the second one: the API server is then more likely
 // to be overloaded than to refuse single Pods.
-func (p *pass) pause(retryAfter time.Duration) {
+func (p *executor) pause(retryAfter time.Duration) {
 	if p.tooMany++; retryAfter > 0 || p.tooMany > 1 {
 		p.stopped, p.retryAfter = true, max(retryAfter, soonest)
 	}
 }
 
-func (p *pass) recordRemoval(ctx context.Context, d Decision) {
+func (p *executor) recordRemoval(ctx context.Context, d Decision) {
 	forced := d.Action == Delete
 	key := client.ObjectKeyFromObject(d.Pod)
 	p.removed = append(p.removed, Removal{Pod: key, Forced: forced, Warnings: d.Warnings})
@@ -159,11 +159,11 @@ func (p *pass) recordRemoval(ctx context.Context, d Decision) {
 	log.Info("evicted Pod")
 }
 
-func (p *pass) stop(err error) {
+func (p *executor) stop(err error) {
 	p.stopped, p.err = true, err
 }
 
-func (p *pass) result(plan Plan) Result {
+func (p *executor) result(plan Plan) Result {
 	r := Result{Progress: p.progress, Removed: p.removed, Done: len(p.progress) == 0 && p.err == nil}
 	if !r.Done {
 		r.RequeueAfter = p.requeueAfter(plan)
