@@ -305,3 +305,39 @@ func TestRefusalReleasesTheClaim(t *testing.T) {
 		})
 	}
 }
+
+// before runs a function once, before the first request of an operation is sent.
+type before struct {
+	method, path string
+	do           func()
+	once         sync.Once
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *before) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == b.method && r.URL.Path == b.path {
+		b.once.Do(b.do)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestCallerThatListedTooEarly: between its list and its claim, and between its claim and its request, another caller creates
+// the Droplet.
+func TestCallerThatListedTooEarly(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/v2/account/keys", "/v2/droplets"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			cloud := newEnv(t, digitaloceanfake.Options{})
+			req := newRequest(t, "m", minimalSpec())
+			other := func() { _, _ = after(t, cloud, claim.Window).Create(t.Context(), req) }
+			slow := connectAt(t, cloud, clockFunc(time.Now), &before{method: http.MethodPost, path: path, do: other})
+			_, _ = slow.Create(t.Context(), req)
+			wantDroplets(t, cloud, 1)
+			created := mustCreate(t, slow, req)
+			wantDroplets(t, cloud, 1)
+			mustDelete(t, connect(t, cloud), created.Identity)
+			wantNoLeftovers(t, cloud)
+		})
+	}
+}
