@@ -4,7 +4,10 @@
 package digitalocean_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -94,5 +97,25 @@ func TestCapacityIsThatOfTheSize(t *testing.T) {
 	unknown.Size = "huge"
 	if _, err := d.Capacity(t.Context(), unknown); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an InvalidConfigurationError", err)
+	}
+}
+
+// TestRedirectIsNotFollowed: the token is for one server.
+func TestRedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
+	t.Cleanup(elsewhere.Close)
+	here := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(here.Close)
+	client, err := digitalocean.NewClient("token", here.URL, http.DefaultTransport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := digitalocean.New(client, clockFunc(time.Now)).AccountID(t.Context()); err == nil || driver.IsUnauthorized(err) {
+		t.Errorf("got %v, want a transient error", err)
+	}
+	if requests > 0 {
+		t.Errorf("the other server got %d requests", requests)
 	}
 }

@@ -25,7 +25,9 @@ import (
 	"drover.io/infra-providers/digitalocean/tag"
 	"drover.io/infra-providers/digitalocean/volume"
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/egress"
 	"drover.io/runtime/expiring"
+	"drover.io/runtime/httplimit"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=digitaloceanmachines,verbs=get;list;watch;patch
@@ -87,7 +89,9 @@ func NewClient(token, endpoint string, transport http.RoundTripper) (*godo.Clien
 	if endpoint != "" {
 		options = append(options, godo.SetBaseURL(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
-	client, err := godo.New(&http.Client{Timeout: timeout, Transport: transport}, options...)
+	client, err := godo.New(&http.Client{
+		Timeout: timeout, Transport: httplimit.Wrap(transport, httplimit.MaxCloudAnswer), CheckRedirect: egress.NoRedirects,
+	}, options...)
 	if err != nil {
 		return nil, fmt.Errorf("the environment variable DIGITALOCEAN_API_URL: %w", err)
 	}
