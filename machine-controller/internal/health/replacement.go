@@ -109,13 +109,17 @@ func unchecked(m *clusterv1.Machine) bool {
 	return paused || skipped
 }
 
-// SettlesAt is when an open replacement will have settled; zero while it is not healthy.
+// SettlesAt is when an open replacement will have settled; zero while it is not healthy. One that no
+// health check selects any more has no condition of it, and settles by being available.
 func SettlesAt(m *clusterv1.Machine) time.Time {
-	succeeded := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
-	if !Unsettled(m) || succeeded == nil || succeeded.Status != metav1.ConditionTrue {
+	healthy := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
+	if healthy == nil {
+		healthy = conditions.Get(m, clusterv1.AvailableCondition)
+	}
+	if !Unsettled(m) || healthy == nil || healthy.Status != metav1.ConditionTrue {
 		return time.Time{}
 	}
-	return succeeded.LastTransitionTime.Add(Settle)
+	return healthy.LastTransitionTime.Add(Settle)
 }
 
 // Unfilled are the replacements in flight whose Machine is deleted and not replaced yet.

@@ -110,7 +110,7 @@ func (s *environment) removeQEMU(ctx context.Context, qemu *helm.Client) error {
 	if _, err := qemu.Uninstall(releaseName); err != nil {
 		return err
 	}
-	name := "drover-" + qemuNamespace + "-kinds-are-kept"
+	name := "drover-" + qemuNamespace + "-infra-qemu-kinds-are-kept"
 	for _, object := range []client.Object{
 		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},

@@ -16,8 +16,8 @@ import (
 	"drover.io/machine-controller/internal/health"
 )
 
-// Candidates returns the Machines that need remediation, in the order in which they are replaced: those that a person
-// annotated first, then the newest.
+// Candidates returns the Machines that need remediation, in the order in which they are replaced: replacements that failed
+// before they settled, which hold a place in the budget until then, those that a person annotated, then the newest.
 func Candidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	var candidates []*clusterv1.Machine
 	for _, m := range machines {
@@ -26,10 +26,13 @@ func Candidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
 		}
 	}
 	rank := func(m *clusterv1.Machine) int {
-		if annotation.Present(m, clusterv1.RemediateMachineAnnotation) {
+		switch {
+		case health.Unsettled(m):
 			return 0
+		case annotation.Present(m, clusterv1.RemediateMachineAnnotation):
+			return 1
 		}
-		return 1
+		return 2
 	}
 	slices.SortFunc(candidates, func(a, b *clusterv1.Machine) int {
 		return cmp.Or(

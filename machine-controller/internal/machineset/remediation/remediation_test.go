@@ -71,6 +71,20 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// TestCandidatesBeginWithReplacementsThatFailed has a budget of one: a replacement that failed before it settled holds the
+// place until it is replaced itself, so no other Machine may come before it.
+func TestCandidatesBeginWithReplacementsThatFailed(t *testing.T) {
+	t.Parallel()
+	candidates := Candidates([]*clusterv1.Machine{
+		unhealthyMachine("newest", 9, healthCheckFailed),
+		unhealthyMachine("annotated", 8, healthCheckFailed, annotatedForRemediation),
+		unhealthyMachine("replacement", 1, healthCheckFailed, replacementOf("gone")),
+	})
+	if diff := cmp.Diff([]string{"replacement", "annotated", "newest"}, names(candidates)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
 func TestWithinBudget(t *testing.T) {
 	t.Parallel()
 	a, b, c := unhealthyMachine("a", 3, healthCheckFailed), unhealthyMachine("b", 2, healthCheckFailed), unhealthyMachine("c", 1, healthCheckFailed)
