@@ -341,3 +341,31 @@ func TestCallerThatListedTooEarly(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionWaitsForLateRequests carries out requests for a volume and a reserved IP only after the machine was deleted.
+func TestDeletionWaitsForLateRequests(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"POST /v2/volumes", "POST /v2/reserved_ips"} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			cloud := newEnv(t, digitaloceanfake.Options{})
+			d := connect(t, cloud)
+			req := newRequest(t, "m", fullSpec())
+			_, release := cloud.Hold(operation)
+			if _, err := d.Create(t.Context(), req); err == nil {
+				t.Fatal("no request was held")
+			}
+			for range 3 {
+				if err := d.Delete(t.Context(), req.Identity); err == nil || driver.IsInvalidConfiguration(err) {
+					t.Fatalf("got %v, want a transient error", err)
+				}
+			}
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+			by := after(t, cloud, claim.Window) // of another process, or of this one after the time
+			mustDelete(t, by, req.Identity)
+			wantNoLeftovers(t, cloud)
+		})
+	}
+}

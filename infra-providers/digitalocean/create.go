@@ -52,6 +52,12 @@ func (d *Driver) ensureVolumes(ctx context.Context, req driver.Request[InstanceC
 	disks, err := d.volumes.Ensure(ctx, volume.Spec{
 		Identity: req.Identity, Region: req.Config.Region, Tags: tags(req), Volumes: req.Config.Volumes,
 	})
+	switch machine := machineOf(req.Identity); {
+	case err == nil:
+		d.lateVolumes.Delete(machine) // a late request finds the names in use
+	case isUnanswered(err) && !driver.IsNotOwned(err):
+		d.lateVolumes.Set(machine, struct{}{})
+	}
 	return disks, d.explainVolumes(ctx, req.Config, err)
 }
 
@@ -233,7 +239,7 @@ func (d *Driver) ensureReservedIP(ctx context.Context, id driver.Identity, dropl
 			return err
 		}
 		claimed = &next
-	case claimed.ReservedIP != "":
+	case claimed.ReservedIP != "" && claimed.ReservedIP != claim.Requested:
 		return nil
 	}
 	if droplet.Status == "new" {
@@ -243,19 +249,33 @@ func (d *Driver) ensureReservedIP(ctx context.Context, id driver.Identity, dropl
 	if err != nil {
 		return err
 	}
+	claimed.DropletID = droplet.ID
 	if len(addresses) == 0 {
-		created, _, err := d.client.ReservedIPs.Create(ctx, &godo.ReservedIPCreateRequest{DropletID: droplet.ID})
-		if isUnprocessable(err) {
-			return fmt.Errorf("creating the reserved IP, for which the Droplet must have no other action in progress: %w", err)
-		}
-		if err != nil {
-			return fmt.Errorf("creating the reserved IP: %w", err)
-		}
-		logr.FromContextOrDiscard(ctx).Info("created reserved IP", "ip", created.IP)
-		addresses = []string{created.IP}
+		return d.createReservedIP(ctx, *claimed)
 	}
-	claimed.DropletID, claimed.ReservedIP = droplet.ID, addresses[0]
+	claimed.ReservedIP = addresses[0]
 	return d.claims.Write(ctx, *claimed)
+}
+
+// createReservedIP requests a reserved IP. The claim records the request first: a deletion waits for the outcome of one without
+// an answer, because nothing identifies an address whose Droplet does not exist any more.
+func (d *Driver) createReservedIP(ctx context.Context, claimed claim.Claim) error {
+	claimed.Written, claimed.ReservedIP = d.clock.Now(), claim.Requested
+	if err := d.claims.Write(ctx, claimed); err != nil {
+		return err
+	}
+	created, _, err := d.client.ReservedIPs.Create(ctx, &godo.ReservedIPCreateRequest{DropletID: claimed.DropletID})
+	switch {
+	case isUnanswered(err):
+		return fmt.Errorf("creating the reserved IP: %w", err)
+	case err != nil:
+		claimed.ReservedIP = ""
+		_ = d.claims.Write(ctx, claimed) // a request that remains recorded only delays a deletion
+		return fmt.Errorf("creating the reserved IP, for which the Droplet must have no other action in progress: %w", err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("created reserved IP", "ip", created.IP)
+	claimed.ReservedIP = created.IP
+	return d.claims.Write(ctx, claimed)
 }
 
 // reservedIPsOf returns the reserved IPs that are assigned to a Droplet.

@@ -135,10 +135,14 @@ func (d *Driver) deleteReservedIPOf(ctx context.Context, id driver.Identity, dro
 	if err != nil {
 		return err
 	}
-	if claimed != nil && claimed.ReservedIP != "" {
+	requested := claimed != nil && claimed.ReservedIP == claim.Requested
+	if claimed != nil && claimed.ReservedIP != "" && !requested {
 		return d.deleteRecordedIP(ctx, *claimed)
 	}
 	addresses, err := d.reservedIPsOf(ctx, dropletID)
+	if err == nil && len(addresses) == 0 && requested && claimed.Fresh(d.clock.Now()) {
+		return errLateIP
+	}
 	for _, address := range addresses {
 		if err == nil {
 			err = d.deleteReservedIP(ctx, address)
@@ -170,10 +174,13 @@ func (d *Driver) deleteRest(ctx context.Context, id driver.Identity, claimed *cl
 	if err := d.deleteTagged(ctx, id); err != nil {
 		return err
 	}
+	if d.lateVolumes.Has(machineOf(id)) {
+		return errLateVolume
+	}
 	if claimed == nil {
 		return nil
 	}
-	if claimed.ReservedIP != "" {
+	if claimed.ReservedIP != "" && claimed.ReservedIP != claim.Requested {
 		if err := d.deleteRecordedIP(ctx, *claimed); err != nil {
 			return err
 		}

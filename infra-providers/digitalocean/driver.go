@@ -59,6 +59,8 @@ const (
 	pageSize = volume.PageSize
 	// stoppingTime is how long a Droplet counts as being deleted after the cloud accepted that. It has no state for it.
 	stoppingTime = time.Minute
+	// lateTime is how long a request for a volume may take effect after its answer was lost. Usually it takes seconds.
+	lateTime = 2 * time.Minute
 	// memoryTTL is how long deletions are remembered.
 	memoryTTL = time.Hour
 )
@@ -112,6 +114,8 @@ type Driver struct {
 	// holders has the name under which this process claimed a machine, as long as no request for a Droplet was sent
 	// under it, or the cloud refused all.
 	holders expiring.Map[driver.Identity, string]
+	// lateVolumes has the machines for which a request for a volume had no answer. It may still be carried out.
+	lateVolumes expiring.Map[driver.Identity, struct{}]
 	// deletions has when the deletion of the Droplet of a machine was accepted.
 	deletions expiring.Map[driver.Identity, time.Time]
 }
@@ -121,6 +125,7 @@ func New(client *godo.Client, clock clock.PassiveClock) *Driver {
 	d := &Driver{client: client, catalog: catalog.New(client, clock), claims: claim.NewStore(client), volumes: volume.NewStore(client), clock: clock}
 	d.holders.Clock, d.holders.TTL = clock, memoryTTL
 	d.deletions.Clock, d.deletions.TTL = clock, memoryTTL
+	d.lateVolumes.Clock, d.lateVolumes.TTL = clock, lateTime
 	return d
 }
 

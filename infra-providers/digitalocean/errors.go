@@ -20,6 +20,9 @@ var (
 	errBusy = errors.New("the creation of the Droplet was requested before, by a call whose answer was lost or by another provider; waiting up to five minutes for the Droplet to appear")
 	// errStarting ends a creation whose Droplet exists and still lacks its reserved IP.
 	errStarting = errors.New("the Droplet is starting; its reserved IP follows")
+	// errLateVolume and errLateIP end a deletion while a request without an answer may still create something.
+	errLateVolume = errors.New("a request for a volume may still be carried out: its answer was lost; waiting up to two minutes for the volume to appear")
+	errLateIP     = errors.New("a request for the reserved IP may still be carried out: its answer was lost; waiting up to five minutes for the address to appear")
 	// errUntagged ends a read of a new Droplet, whose tags the cloud sets after its creation.
 	errUntagged = errors.New("the Droplet is being created and has no tags yet")
 )

@@ -46,6 +46,9 @@ const Window = 5 * time.Minute
 // Prefix begins the name of each key that is a claim.
 const Prefix = "drover-claim"
 
+// Requested is the ReservedIP of a claim while the request for one has no answer.
+const Requested = "requested"
+
 // keyType is the algorithm of the keys.
 const keyType = "ssh-ed25519"
 
@@ -58,7 +61,7 @@ type Claim struct {
 	// Holder is the caller that made the claim, and Written when.
 	Holder  string
 	Written time.Time
-	// DropletID is the Droplet, if it was created and not listed yet; ReservedIP the address of the machine.
+	// DropletID is the Droplet, if it was created and not listed yet; ReservedIP the address of the machine, or Requested.
 	DropletID  int
 	ReservedIP string
 }
