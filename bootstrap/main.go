@@ -4,12 +4,15 @@
 // Command bootstrap is the manager of BootstrapConfigs: it renders them as user data and renews the bootstrap tokens of
 // machines that have not joined yet. It connects to the management cluster, and to the workload cluster of each Cluster
 // with the kubeconfig in the Secret of that Cluster.
+//
+// With the argument merge it writes what BootstrapConfigs in files become with their NodeProfiles, and connects to nothing.
 package main
 
 import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 
 	"k8s.io/utils/clock"
 
@@ -29,6 +32,9 @@ const name = "drover-bootstrap"
 func main() { manager.Main("bootstrap", run) }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == mergeCommand {
+		return merge(args[1:], os.Stdin, os.Stdout)
+	}
 	o, err := parseOptions(args)
 	if err != nil {
 		return err

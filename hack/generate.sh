@@ -40,6 +40,26 @@ for file in api/crds/bases/*.yaml; do
     /^ *format: date-time$/ { print indent "pattern: ^[1-8][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$" }
   ' "$file" > "$scratch/bounded" && cp "$scratch/bounded" "$file"
 done
+# An object nested as deeply as a request may be is deeper in the list of all objects, or with the record of who manages its
+# fields, which no client or API server can decode then. So objects without a schema, as fragments of the kubelet's
+# configuration are, have a few levels.
+for file in api/crds/bases/bootstrap.drover.io_*.yaml; do
+  awk '
+    # value writes the schema of any value in which so many levels are below.
+    function value(levels, array, indent) {
+      print indent "nullable: true"
+      print indent "x-kubernetes-preserve-unknown-fields: true"
+      if (array || !levels) print indent "maxItems: 0"
+      if (!levels) { print indent "maxProperties: 0"; return }
+      print indent "additionalProperties:"
+      value(levels - 1, 0, indent "  ")
+      if (!array) { print indent "items:"; value(levels - 1, 1, indent "  ") }
+    }
+    { match($0, /^ */); indent = substr($0, 1, RLENGTH) }
+    /^ *x-kubernetes-preserve-unknown-fields: true$/ && previous == indent "type: object" { print indent "additionalProperties:"; value(5, 0, indent "  "); previous = ""; next }
+    { print; previous = $0 }
+  ' "$file" > "$scratch/bounded" && cp "$scratch/bounded" "$file"
+done
 (cd api/crds && printf 'resources:\n' && printf -- '- %s\n' bases/*.yaml) > api/crds/kustomization.yaml
 
 # What each manager may do, from the markers in its code.

@@ -40,7 +40,7 @@ func (f *buildFlags) prepare(command *cobra.Command) (imageJob, []program.Progra
 	if err != nil {
 		return imageJob{}, nil, err
 	}
-	source, err := program.ReadSource(command.Context(), root)
+	source, err := program.ReadGitState(command.Context(), root)
 	if err != nil {
 		return imageJob{}, nil, err
 	}

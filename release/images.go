@@ -19,7 +19,7 @@ import (
 // imageJob makes the images of the programs, with their software bills of materials, below a folder.
 type imageJob struct {
 	root, folder, version, registry string
-	source                          program.Source
+	source                          program.GitState
 	progress                        io.Writer
 }
 
@@ -62,7 +62,7 @@ func (j imageJob) one(ctx context.Context, p program.Program, binaries string) (
 		if err != nil {
 			return "", "", err
 		}
-		name := p.Image() + "-linux-" + architecture
+		name := p.ImageName() + "-linux-" + architecture
 		bill, err := sbom.New(sbom.Subject{Path: binary, Name: name, Version: j.version, Created: j.source.Time})
 		if err != nil {
 			return "", "", fmt.Errorf("describing %s: %w", name, err)
@@ -78,8 +78,8 @@ func (j imageJob) one(ctx context.Context, p program.Program, binaries string) (
 	}
 	index, err := image.NewIndex(builds, labels).Digest()
 	if err != nil {
-		return "", "", fmt.Errorf("computing the digest of %s: %w", p.Image(), err)
+		return "", "", fmt.Errorf("computing the digest of %s: %w", p.ImageName(), err)
 	}
-	path = filepath.Join(j.folder, "images", p.Image()+".tar")
-	return path, index.String(), image.WriteArchive(path, j.registry+"/"+p.Image()+":"+j.version, j.version, builds, labels)
+	path = filepath.Join(j.folder, "images", p.ImageName()+".tar")
+	return path, index.String(), image.WriteArchive(path, j.registry+"/"+p.ImageName()+":"+j.version, j.version, builds, labels)
 }

@@ -34,7 +34,7 @@ func smallRepository(t *testing.T) (imageJob, []program.Program) {
 	}
 	job := imageJob{
 		root: root, folder: t.TempDir(), version: "v1.2.3", registry: "registry.example",
-		source: program.Source{Revision: "abc", Time: time.Unix(1, 0)}, progress: io.Discard,
+		source: program.GitState{Revision: "abc", Time: time.Unix(1, 0)}, progress: io.Discard,
 	}
 	return job, []program.Program{{Name: "a", Module: "m", Package: ".", Title: "A program"}}
 }

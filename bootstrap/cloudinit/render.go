@@ -35,8 +35,10 @@ type config struct {
 }
 
 type rhSubscription struct {
-	ActivationKey string `yaml:"activation-key"`
-	Organization  any    `yaml:"org"`
+	ActivationKey string `yaml:"activation-key,omitempty"`
+	Organization  any    `yaml:"org,omitempty"`
+	Username      string `yaml:"username,omitempty"`
+	Password      string `yaml:"password,omitempty"`
 	Server        string `yaml:"server-hostname,omitempty"`
 	ContentURL    string `yaml:"rhsm-baseurl,omitempty"`
 }
@@ -78,7 +80,7 @@ func Render(n *node.Node) ([]byte, error) {
 		c.BootCmd = append(c.BootCmd, []string{"sh", "-c", command})
 	}
 	if s := n.Subscription; s != nil {
-		c.Subscription = &rhSubscription{s.ActivationKey, organization(s.Organization), s.Server, s.ContentURL}
+		c.Subscription = &rhSubscription{s.ActivationKey, organization(s.Organization), s.Username, s.Password, s.Server, s.ContentURL}
 	}
 	for _, d := range n.Disks {
 		c.addDisk(d)
@@ -152,6 +154,9 @@ func (c *config) addDisk(d node.Disk) {
 
 // organization is a number for Red Hat's own service, where cloud-init has to have one, and a name for Satellite.
 func organization(s string) any {
+	if s == "" {
+		return nil
+	}
 	if number, err := strconv.Atoi(s); err == nil {
 		return number
 	}

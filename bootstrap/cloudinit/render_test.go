@@ -172,7 +172,7 @@ func TestOnlyTemplatesAreEvaluated(t *testing.T) {
 
 func TestOrganization(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]any{"123": 123, "Acme": "Acme", "12a": "12a", "-5": -5, "": ""} {
+	for text, want := range map[string]any{"123": 123, "Acme": "Acme", "12a": "12a", "-5": -5, "": nil} {
 		if got := organization(text); got != want {
 			t.Errorf("%q becomes %v, want %v", text, got, want)
 		}

@@ -35,7 +35,7 @@ type credential struct {
 
 // addRegistryCredentials gives the kubelet the credentials of the Secret, and nothing else that it holds.
 func addRegistryCredentials(n *Node, _ distribution, in Input) error {
-	auths, err := registryCredentials(in)
+	auths, err := parseDockerConfig(in)
 	if err != nil || auths == nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func addRegistryCredentials(n *Node, _ distribution, in Input) error {
 	return nil
 }
 
-// registryCredentials are those of the Secret, by registry; nil if there is none. No error quotes a value.
-func registryCredentials(in Input) (map[string]credential, error) {
+// parseDockerConfig are those of the Secret, by registry; nil if there is none. No error quotes a value.
+func parseDockerConfig(in Input) (map[string]credential, error) {
 	ref := in.Spec.Containerd.RegistryCredentialsFrom
 	if ref.Name == "" {
 		return nil, nil
@@ -76,7 +76,7 @@ func registryCredentials(in Input) (map[string]credential, error) {
 // containerdAuth is the part of containerd's configuration for the registries that the kubelet does not send
 // credentials for: that of the sandbox image, and mirrors.
 func containerdAuth(in Input) ([]byte, error) {
-	auths, err := registryCredentials(in)
+	auths, err := parseDockerConfig(in)
 	if err != nil {
 		return nil, err
 	}

@@ -6,16 +6,21 @@ package node
 // debianResolvConf leads to the resolver configuration without a stub, which pods cannot reach.
 const debianResolvConf = "/etc/kubernetes/resolv.conf"
 
+// debianAptTrust has apt trust the operator's authorities on an image without ca-certificates, until that is installed.
+const debianAptTrust = "/etc/apt/apt.conf.d/90drover-trust"
+
 // debian is Debian 12 and 13.
 func debian() distribution {
 	os := ubuntu()
 	os.resolvConf = debianResolvConf
+	os.trustEarly = "if command -v update-ca-certificates >/dev/null; then update-ca-certificates; else printf 'Acquire::https::CAInfo \"%s\";\\n' " + os.trustFile + " >" + debianAptTrust + "; fi"
+	os.trustCommand = "update-ca-certificates; rm -f " + debianAptTrust
 	os.setup = []string{
 		// Images differ: those with systemd-resolved have its stub in /etc/resolv.conf, the others have no other file.
 		"mkdir -p /etc/kubernetes",
 		"if [ -e /run/systemd/resolve/resolv.conf ]; then ln -sfn /run/systemd/resolve/resolv.conf " + debianResolvConf + "; else ln -sfn /etc/resolv.conf " + debianResolvConf + "; fi",
-		// Not every image has curl.
-		"if ! command -v curl >/dev/null; then apt-get --quiet update; DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install curl ca-certificates; fi",
+		// Not every image has curl, or the certificates of authorities.
+		"if ! command -v curl >/dev/null || ! command -v update-ca-certificates >/dev/null; then apt-get --quiet update; DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install curl ca-certificates; fi",
 	}
 	return os
 }

@@ -133,18 +133,18 @@ func TestClusterDNS(t *testing.T) {
 	for name, test := range map[string]struct {
 		given []string
 		cidr  string
-		want  []any
+		want  []string
 	}{
-		"is the tenth address of the services": {nil, "10.4.0.0/16", []any{"10.4.0.10"}},
-		"is that of a range with host bits":    {nil, "10.4.0.77/16", []any{"10.4.0.10"}},
-		"is that of IPv6":                      {nil, "fd00:1::/108", []any{"fd00:1::a"}},
-		"is kubeadm's by default":              {nil, "", []any{"10.96.0.10"}},
-		"is kubeadm's for an invalid range":    {nil, "none", []any{"10.96.0.10"}},
-		"is the spec's":                        {[]string{"169.254.20.10", "fd00::a"}, "10.4.0.0/16", []any{"169.254.20.10", "fd00::a"}},
+		"is the tenth address of the services": {nil, "10.4.0.0/16", []string{"10.4.0.10"}},
+		"is that of a range with host bits":    {nil, "10.4.0.77/16", []string{"10.4.0.10"}},
+		"is that of IPv6":                      {nil, "fd00:1::/108", []string{"fd00:1::a"}},
+		"is kubeadm's by default":              {nil, "", []string{"10.96.0.10"}},
+		"is kubeadm's for an invalid range":    {nil, "none", []string{"10.96.0.10"}},
+		"is the spec's":                        {[]string{"169.254.20.10", "fd00::a"}, "10.4.0.0/16", []string{"169.254.20.10", "fd00::a"}},
 	} {
 		in := minimal(bootstrapv1.Ubuntu)
 		in.ServiceCIDR, in.Spec.Kubelet.ClusterDNS = test.cidr, test.given
-		if diff := cmp.Diff(test.want, clusterDNS(in)); diff != "" {
+		if diff := cmp.Diff(test.want, ClusterDNS(in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

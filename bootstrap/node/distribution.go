@@ -36,6 +36,10 @@ type distribution struct {
 	// trustFile is where additional certificate authorities belong, trustCommand adds them to the host's bundle.
 	trustFile, trustCommand string
 
+	// trustEarly has the package manager trust the file where the host may not have the program of trustCommand yet; empty is
+	// trustCommand.
+	trustEarly string
+
 	// packageProxy is a shell command that has packages installed through a proxy.
 	packageProxy func(bootstrapv1.Proxy) string
 

@@ -18,6 +18,7 @@
 //	/var/lib/kubelet/config.yaml          KubeletConfiguration
 //	/etc/kubernetes/kubelet.conf          written by the kubelet once it has a client certificate
 //	/etc/containerd/config.toml           containerd, with mirrors below /etc/containerd/certs.d
+//	/opt/drover/node-ip.sh                run before the kubelet, with spec.kubelet.nodeIP only
 //	/opt/drover/server-name.sh            run before the kubelet, with spec.join.tlsServerName only
 //	/opt/drover/bootstrap.sh              all steps in order; the last one writes the success file
 //	/run/cluster-api/bootstrap-success.complete  the success file of the Cluster API contract
@@ -30,6 +31,8 @@
 // kubelet.service has exactly one ExecStart. It is the path of the kubelet followed by literal arguments of
 // the form --flag=value, one per line, joined by backslash and newline; no drop-in of ours changes it. An
 // argument that holds a space, a quote or a backslash is enclosed in double quotes with backslash escapes, and
-// %% is %, as systemd reads it. Values that come from the instance's metadata are jinja expressions
+// %% is %, as systemd reads it. Two arguments may be variables alone, which are any number of flags: with kubeadm
+// join $KUBELET_KUBEADM_ARGS, and with spec.kubelet.nodeIP $DROVER_NODE_IP, which node-ip.sh writes into
+// /var/lib/drover/node-ip.env. Values that come from the instance's metadata are jinja expressions
 // such as {{ ds.meta_data.local_hostname }}; then the user data starts with "## template: jinja", and only then.
 package node

@@ -42,7 +42,7 @@ func addEarly(n *Node, os distribution, in Input) error {
 // trustEarly writes the file that is written again later, with the other files.
 func trustEarly(os distribution, authorities string) string {
 	return fmt.Sprintf("mkdir -p %s && echo %s | base64 -d | gunzip >%s && %s",
-		path.Dir(os.trustFile), base64.StdEncoding.EncodeToString(Compress([]byte(authorities))), os.trustFile, os.trustCommand)
+		path.Dir(os.trustFile), base64.StdEncoding.EncodeToString(Compress([]byte(authorities))), os.trustFile, cmp.Or(os.trustEarly, os.trustCommand))
 }
 
 // aptProxy has apt use the proxy. Hosts and domains that are reached directly are those of NoProxy that apt can have.

@@ -43,6 +43,11 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	if n.kubeadm != "" {
 		args = append(args, argument{"$KUBELET_KUBEADM_ARGS", true})
 	}
+	nodeIP := ""
+	if len(in.Spec.Kubelet.NodeIP.IPFamilies) > 0 {
+		args = append(args, argument{"$DROVER_NODE_IP", true})
+		nodeIP = "ExecStartPre=" + nodeIPScript + "\nEnvironmentFile=-" + nodeIPFile + "\n"
+	}
 	command, err := systemdCommand(n.kubelet, args)
 	if err != nil {
 		return invalid("spec.kubelet.extraArgs", "%v", err)
@@ -69,7 +74,7 @@ After=` + needs + `
 ` + n.requiresMounts() + `StartLimitIntervalSec=0
 
 [Service]
-ExecStart=` + command + `
+` + nodeIP + `ExecStart=` + command + `
 ` + environment + `Restart=always
 RestartSec=5
 KillMode=process

@@ -109,7 +109,7 @@ func kubeletDefaults(os distribution, in Input) map[string]any {
 		},
 		"authorization":                   map[string]any{"mode": "Webhook"},
 		"cgroupDriver":                    "systemd",
-		"clusterDNS":                      clusterDNS(in),
+		"clusterDNS":                      ClusterDNS(in),
 		"clusterDomain":                   "cluster.local",
 		"containerRuntimeEndpoint":        containerdEndpoint,
 		"kubeReserved":                    reserved(),
@@ -133,24 +133,20 @@ func kubeletDefaults(os distribution, in Input) map[string]any {
 	return config
 }
 
-// clusterDNS is what the spec has, or the address that a cluster's DNS Service has by convention.
-func clusterDNS(in Input) []any {
-	given := in.Spec.Kubelet.ClusterDNS
-	if len(given) == 0 {
-		given = []string{defaultClusterDNS}
-		if prefix, err := netip.ParsePrefix(in.ServiceCIDR); err == nil {
-			address := prefix.Masked().Addr()
-			for range 10 {
-				address = address.Next()
-			}
-			given = []string{address.String()}
-		}
+// ClusterDNS are the addresses that the spec has, or the one that a cluster's DNS Service has by convention.
+func ClusterDNS(in Input) []string {
+	if len(in.Spec.Kubelet.ClusterDNS) > 0 {
+		return in.Spec.Kubelet.ClusterDNS
 	}
-	out := make([]any, 0, len(given))
-	for _, a := range given {
-		out = append(out, a)
+	prefix, err := netip.ParsePrefix(in.ServiceCIDR)
+	if err != nil {
+		return []string{defaultClusterDNS}
 	}
-	return out
+	address := prefix.Masked().Addr()
+	for range 10 {
+		address = address.Next()
+	}
+	return []string{address.String()}
 }
 
 // merge puts patch over base: objects are merged, null removes, anything else replaces (RFC 7386).

@@ -209,6 +209,7 @@ func Describe(in Input) (*Node, error) {
 		addTrust,      // CA file and bootstrap kubeconfig
 		addKubeadm,    // or what kubeadm join needs instead
 		addKubelet,    // KubeletConfiguration and unit
+		addNodeIP,     // the addresses of the Node
 		addServerName, // what the kubelet's own kubeconfig lacks
 		addContainerd, // config.toml, mirrors
 		addRegistryCredentials,

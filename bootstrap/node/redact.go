@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
 const (
@@ -22,7 +24,8 @@ const (
 )
 
 // SecretWords are what must not be shown of the output of a host: the bootstrap token, the credentials of registries, the
-// activation key, and the words of files whose content is that of a Secret. It is EveryWord alone where they are too many.
+// activation key or the user and password of a subscription, and the words of files whose content is that of a Secret. It
+// is EveryWord alone where they are too many.
 func SecretWords(in Input) []string {
 	words := map[string]bool{}
 	add := func(word string) {
@@ -31,8 +34,13 @@ func SecretWords(in Input) []string {
 		}
 	}
 	add(in.Token)
-	add(strings.TrimSpace(string(in.Secrets[in.Spec.RHEL.Subscription.ActivationKeyFrom])))
-	auths, _ := registryCredentials(in) // Describe reports an error
+	subscription := in.Spec.RHEL.Subscription
+	for _, from := range []bootstrapv1.SecretKeyReference{subscription.ActivationKeyFrom, subscription.UsernameFrom, subscription.PasswordFrom} {
+		if from.Name != "" {
+			add(strings.TrimSpace(string(in.Secrets[from])))
+		}
+	}
+	auths, _ := parseDockerConfig(in) // Describe reports an error
 	for _, c := range auths {
 		add(c.Password)
 		add(c.Auth)

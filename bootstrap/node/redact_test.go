@@ -22,13 +22,17 @@ func TestSecretWordsAreThoseOfAllReferences(t *testing.T) {
 	in.Spec.Files = []bootstrapv1.File{{Path: "/etc/app", ContentFrom: file}, {Path: "/etc/public", Content: new("everybody knows")}}
 	in.Spec.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "registry", Key: "auth"}
 	in.Spec.RHEL.Subscription.ActivationKeyFrom = bootstrapv1.SecretKeyReference{Name: "rhel", Key: "key"}
+	in.Spec.RHEL.Subscription.UsernameFrom = bootstrapv1.SecretKeyReference{Name: "rhel", Key: "user"}
+	in.Spec.RHEL.Subscription.PasswordFrom = bootstrapv1.SecretKeyReference{Name: "rhel", Key: "password"}
 	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{
 		file: []byte("user=operator\npassword: \"p@ss:w0rd!\"\nport = 80\n"),
 		in.Spec.Containerd.RegistryCredentialsFrom:  []byte(`{"auths":{"registry.example.test":{"username":"puller","password":"short","auth":"cHVsbGVyOnNob3J0"}}}`),
 		in.Spec.RHEL.Subscription.ActivationKeyFrom: []byte("key-1\n"),
+		in.Spec.RHEL.Subscription.UsernameFrom:      []byte("ops@example.test"),
+		in.Spec.RHEL.Subscription.PasswordFrom:      []byte("two words\n"),
 		{Name: "", Key: "x"}:                        []byte("not referred to"),
 	}
-	want := []string{"abcdef.0123456789abcdef", "cHVsbGVyOnNob3J0", "key-1", "operator", "p@ss:w0rd!", "password:", "short"}
+	want := []string{"abcdef.0123456789abcdef", "cHVsbGVyOnNob3J0", "key-1", "operator", "ops@example.test", "p@ss:w0rd!", "password:", "short", "two words"}
 	if diff := cmp.Diff(want, SecretWords(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -3,11 +3,7 @@
 
 package node
 
-import (
-	"strings"
-
-	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-)
+import bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 
 // rhel is Red Hat Enterprise Linux 9 and 10.
 func rhel() distribution {
@@ -36,22 +32,4 @@ func enterprise() distribution {
 		trustFile:    "/etc/pki/ca-trust/source/anchors/drover.pem",
 		trustCommand: "update-ca-trust extract",
 	}
-}
-
-// Subscription registers a host with Red Hat or with a Satellite server.
-type Subscription struct {
-	Organization, ActivationKey, Server, ContentURL string
-}
-
-func subscribe(n *Node, in Input) error {
-	s := in.Spec.RHEL.Subscription
-	if s.Organization == "" {
-		return nil
-	}
-	key := strings.TrimSpace(string(in.Secrets[s.ActivationKeyFrom]))
-	if key == "" {
-		return invalid("spec.rhel.subscription.activationKeyFrom", "Secret %q has nothing under the key %q", s.ActivationKeyFrom.Name, s.ActivationKeyFrom.Key)
-	}
-	n.Subscription = &Subscription{Organization: s.Organization, ActivationKey: key, Server: s.Server, ContentURL: s.ContentURL}
-	return nil
 }

@@ -98,6 +98,7 @@ func (n *Node) script() []byte {
 		step(fmt.Sprintf("preCommands[%d]", i))
 		line("%s", commandPath("pre", i))
 	}
+	n.writeNodeIP(line)
 	step("Services")
 	n.writeMetadataCheck(line)
 	n.writeKubeletCheck(line)

@@ -57,6 +57,7 @@ func (m *merger) kubelet(own, under *bootstrapv1.Kubelet) {
 	set(m, "spec.kubelet.taints", &own.Taints, under.Taints)
 	set(m, "spec.kubelet.providerID", &own.ProviderID, under.ProviderID)
 	set(m, "spec.kubelet.hostnameOverride", &own.HostnameOverride, under.HostnameOverride)
+	set(m, "spec.kubelet.nodeIP", &own.NodeIP, under.NodeIP)
 	set(m, "spec.kubelet.cloudProvider", &own.CloudProvider, under.CloudProvider)
 	add(m, "spec.kubelet.credentialProviders", &own.CredentialProviders, under.CredentialProviders, func(p bootstrapv1.CredentialProvider) string { return p.Name })
 	addEntries(m, "spec.kubelet.extraArgs", &own.ExtraArgs, under.ExtraArgs)

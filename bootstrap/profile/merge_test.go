@@ -29,8 +29,9 @@ func allDefaults() *bootstrapv1.NodeDefaults {
 			Configuration: fragment(`{"maxPods":50,"evictionHard":{"memory.available":"1Gi"},"readOnlyPort":null}`), ClusterDNS: []string{"10.0.0.10"},
 			NodeLabels: map[string]string{"a": "profile", "b": "profile"}, Taints: []corev1.Taint{{Key: "t", Effect: "NoSchedule"}},
 			ProviderID: "p", HostnameOverride: "h", CloudProvider: bootstrapv1.CloudProviderExternal,
+			NodeIP:              bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Interfaces: []string{"eth1"}},
 			CredentialProviders: []bootstrapv1.CredentialProvider{{Name: "ecr", MatchImages: []string{"*"}}},
-			ExtraArgs:           map[string]string{"v": "2", "node-ip": "::"},
+			ExtraArgs:           map[string]string{"v": "2", "max-pods": "9"},
 		},
 		Containerd: bootstrapv1.Containerd{
 			SandboxImage: "pause:profile", Mirrors: []bootstrapv1.RegistryMirror{{Registry: "docker.io"}, {Registry: "quay.io"}}, RegistryCredentialsFrom: secret,
@@ -87,6 +88,7 @@ func TestWhatTheConfigHasIsKept(t *testing.T) {
 		Kubelet: bootstrapv1.Kubelet{
 			Configuration: fragment(`{"maxPods":null,"evictionHard":{"nodefs.available":"5%"}}`), ClusterDNS: []string{"10.9.9.9"},
 			NodeLabels: map[string]string{"a": "config"}, ExtraArgs: map[string]string{"v": "4"},
+			NodeIP:              bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol}},
 			CredentialProviders: []bootstrapv1.CredentialProvider{{Name: "ecr", MatchImages: []string{"own"}}},
 		},
 		Containerd:     bootstrapv1.Containerd{SandboxImage: "pause:config", Mirrors: []bootstrapv1.RegistryMirror{{Registry: "quay.io", Endpoints: []string{"own"}}}},
@@ -103,7 +105,7 @@ func TestWhatTheConfigHasIsKept(t *testing.T) {
 	want := spec.DeepCopy()
 	want.Kubelet.Configuration = fragment(`{"evictionHard":{"memory.available":"1Gi","nodefs.available":"5%"},"maxPods":null,"readOnlyPort":null}`)
 	want.Kubelet.NodeLabels = map[string]string{"a": "config", "b": "profile"}
-	want.Kubelet.ExtraArgs = map[string]string{"v": "4", "node-ip": "::"}
+	want.Kubelet.ExtraArgs = map[string]string{"v": "4", "max-pods": "9"}
 	want.Containerd.Mirrors = []bootstrapv1.RegistryMirror{{Registry: "docker.io"}, {Registry: "quay.io", Endpoints: []string{"own"}}}
 	want.Packages = []string{"nfs-common", "jq", "curl"}
 	want.Files = []bootstrapv1.File{{Path: "/a", Content: new("profile")}, {Path: "/b", Content: new("config")}}
@@ -114,7 +116,7 @@ func TestWhatTheConfigHasIsKept(t *testing.T) {
 	if diff := cmp.Diff(want, merged, inherited); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, own := range []string{"spec.kubelet.clusterDNS", "spec.containerd.sandboxImage", "spec.packageUpgrade", "spec.hostname", "spec.proxy", "spec.kubelet.credentialProviders"} {
+	for _, own := range []string{"spec.kubelet.clusterDNS", "spec.containerd.sandboxImage", "spec.packageUpgrade", "spec.hostname", "spec.proxy", "spec.kubelet.credentialProviders", "spec.kubelet.nodeIP"} {
 		if slices.Contains(fields, own) {
 			t.Errorf("%s is said to be of the profile", own)
 		}

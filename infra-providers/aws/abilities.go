@@ -108,7 +108,7 @@ func (d *Driver) describeTags(ctx context.Context, filters ...types.Filter) (map
 // Restart implements driver.Restarter. EC2 has no reset: it requests a reboot of the guest, and resets a guest that
 // has not rebooted after some minutes.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
+	found, err := driver.RequireRunning(d.Get(ctx, id))
 	if err != nil {
 		return err
 	}

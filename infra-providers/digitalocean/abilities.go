@@ -23,7 +23,7 @@ import (
 func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	account, _, err := d.client.Account.Get(ctx)
 	if err != nil {
-		return "", d.transientError(fmt.Errorf("reading the account: %w", err))
+		return "", d.toRetryableError(fmt.Errorf("reading the account: %w", err))
 	}
 	id := account.UUID
 	if account.Team != nil {
@@ -82,7 +82,7 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	id.UID = found.Identity.UID
-	return d.transientError(d.tag(ctx, id, droplet))
+	return d.toRetryableError(d.tag(ctx, id, droplet))
 }
 
 func (d *Driver) tag(ctx context.Context, id driver.Identity, droplet *godo.Droplet) error {
@@ -132,7 +132,7 @@ func (d *Driver) replaceOwner(ctx context.Context, id driver.Identity, tags []st
 func (d *Driver) get(ctx context.Context, id driver.Identity) (*godo.Droplet, driver.Instance, error) {
 	droplet, _, err := d.find(ctx, id)
 	if err != nil {
-		return nil, driver.Instance{}, d.transientError(err)
+		return nil, driver.Instance{}, d.toRetryableError(err)
 	}
 	if droplet == nil {
 		return nil, driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("Droplet of machine %q", id.Name)}
@@ -145,11 +145,11 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (*godo.Droplet, dr
 // a transient error.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	droplet, found, err := d.get(ctx, id)
-	if _, err := driver.Restartable(found, err); err != nil {
+	if _, err := driver.RequireRunning(found, err); err != nil {
 		return err
 	}
 	_, _, err = d.client.DropletActions.PowerCycle(ctx, droplet.ID)
-	return d.transientError(err)
+	return d.toRetryableError(err)
 }
 
 // AttachedObjects implements driver.AttachedObjectLister: volumes, reserved IPs, and claims.
@@ -157,14 +157,14 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 	return func(yield func(driver.AttachedObject, error) bool) {
 		for volume, err := range d.attachedVolumes(ctx) {
 			if err != nil || isOf(owner, volume.Identity) {
-				if !yield(volume, d.transientError(err)) || err != nil {
+				if !yield(volume, d.toRetryableError(err)) || err != nil {
 					return
 				}
 			}
 		}
 		claims, err := d.claims.List(ctx)
 		if err != nil {
-			yield(driver.AttachedObject{}, d.transientError(err))
+			yield(driver.AttachedObject{}, d.toRetryableError(err))
 			return
 		}
 		for _, claimed := range claims {
@@ -194,7 +194,7 @@ func (d *Driver) attachedVolumes(ctx context.Context) iter.Seq2[driver.AttachedO
 func (d *Driver) yieldReservedIPs(ctx context.Context, owner driver.Owner, yield func(driver.AttachedObject, error) bool) {
 	for ip, err := range d.listReservedIPs(ctx) {
 		if err != nil {
-			yield(driver.AttachedObject{}, d.transientError(err))
+			yield(driver.AttachedObject{}, d.toRetryableError(err))
 			return
 		}
 		if ip.Droplet == nil || !tag.Has(ip.Droplet.Tags, tag.ReservedIP) {

@@ -23,7 +23,7 @@ import (
 // its reserved IP, its volumes, and the claim. While volumes are being detached Delete returns with the Droplet still there,
 // and continues when it is called again.
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
-	return d.transientError(d.delete(ctx, id))
+	return d.toRetryableError(d.delete(ctx, id))
 }
 
 func (d *Driver) delete(ctx context.Context, id driver.Identity) error {

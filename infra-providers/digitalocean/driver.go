@@ -179,7 +179,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 		err = errBusy
 	}
 	if err != nil {
-		return driver.Instance{}, d.transientError(err)
+		return driver.Instance{}, d.toRetryableError(err)
 	}
 	if droplet == nil {
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("Droplet of machine %q", id.Name)}
@@ -280,7 +280,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 		}
 		for droplet, err := range d.listByTag(ctx, selected) {
 			if err != nil {
-				yield(driver.Instance{}, d.transientError(err))
+				yield(driver.Instance{}, d.toRetryableError(err))
 				return
 			}
 			instance := d.toInstance(droplet)
@@ -333,9 +333,9 @@ func (d *Driver) toInstance(droplet *godo.Droplet) driver.Instance {
 	return instance
 }
 
-// transientError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
+// toRetryableError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
 // now may be later, and must not count as an invalid configuration.
-func (d *Driver) transientError(err error) error {
+func (d *Driver) toRetryableError(err error) error {
 	err = toError(err, d.clock.Now())
 	if driver.IsInvalidConfiguration(err) {
 		return errors.New(err.Error())

@@ -177,7 +177,7 @@ func TestRestartable(t *testing.T) {
 		driver.Stopped:    driver.IsNotRunning,
 		driver.Terminated: driver.IsNotFound,
 	} {
-		if _, err := driver.Restartable(driver.Instance{ID: "i", State: state}, nil); !is(err) {
+		if _, err := driver.RequireRunning(driver.Instance{ID: "i", State: state}, nil); !is(err) {
 			t.Errorf("an instance that is %s: got %v", state, err)
 		}
 	}

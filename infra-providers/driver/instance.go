@@ -171,9 +171,9 @@ type Instance struct {
 	Guest *Guest
 }
 
-// Restartable passes on the answer of a Get when the instance runs. It fails with NotFoundError for one that is
+// RequireRunning passes on the answer of a Get when the instance runs. It fails with NotFoundError for one that is
 // terminated, and with NotRunningError otherwise.
-func Restartable(found Instance, err error) (Instance, error) {
+func RequireRunning(found Instance, err error) (Instance, error) {
 	switch {
 	case err != nil || found.State == Running:
 		return found, err

@@ -29,7 +29,7 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	if err == nil {
 		return "hetzner/" + strconv.FormatInt(id, 10), nil
 	}
-	err = d.transientError(err)
+	err = d.toRetryableError(err)
 	if driver.IsQuotaExceeded(err) {
 		// It is the quota of placement groups, which is independent of the configuration of the machine.
 		err = errors.New(err.Error())
@@ -73,20 +73,20 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 	}
 	id.UID = found.Identity.UID
 	if err := d.volumes.Tag(ctx, id); err != nil {
-		return d.transientError(err)
+		return d.toRetryableError(err)
 	}
 	_, _, err = d.api.Update(ctx, server, hcloud.ServerUpdateOpts{Labels: volume.Labels(server.Labels, id)})
-	return d.transientError(err)
+	return d.toRetryableError(err)
 }
 
 // Restart implements driver.Restarter. A server is locked during an action, so Restart may fail with a transient error.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	server, found, err := d.get(ctx, id)
-	if _, err := driver.Restartable(found, err); err != nil {
+	if _, err := driver.RequireRunning(found, err); err != nil {
 		return err
 	}
 	_, _, err = d.api.Reset(ctx, server)
-	return d.transientError(err)
+	return d.toRetryableError(err)
 }
 
 // AttachedObjects implements driver.AttachedObjectLister.
@@ -94,7 +94,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 	return func(yield func(driver.AttachedObject, error) bool) {
 		for found, err := range d.volumes.List(ctx, toSelector(owner)) {
 			if err != nil {
-				yield(driver.AttachedObject{}, d.transientError(err))
+				yield(driver.AttachedObject{}, d.toRetryableError(err))
 				return
 			}
 			if !yield(volume.AttachedObject(found), nil) {

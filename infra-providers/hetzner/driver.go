@@ -147,7 +147,7 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (*hcloud.Server, d
 	inFlight := d.requests.InFlight(id)
 	server, err := d.find(ctx, id)
 	if err != nil {
-		return nil, driver.Instance{}, d.transientError(err)
+		return nil, driver.Instance{}, d.toRetryableError(err)
 	}
 	if inFlight && (server == nil || isOtherMachines(server, id)) {
 		return nil, driver.Instance{}, errCreationUnknown
@@ -164,14 +164,14 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (*hcloud.Server, d
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	server, err := d.find(ctx, id)
 	if err != nil {
-		return d.transientError(err)
+		return d.toRetryableError(err)
 	}
 	if server != nil {
 		instance, err := id.Checked(toInstance(server))
 		if err != nil && id.ProviderID == "" && isOtherMachines(server, id) {
 			// Another machine's server has the same UID. The volumes of a creation without a server are deleted.
 			if _, failure := d.volumes.Delete(ctx, id); failure != nil {
-				return d.transientError(failure)
+				return d.toRetryableError(failure)
 			}
 		}
 		if err != nil {
@@ -179,7 +179,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		}
 		id = instance.Identity
 	}
-	return d.transientError(d.deleteServer(ctx, server, id))
+	return d.toRetryableError(d.deleteServer(ctx, server, id))
 }
 
 func (d *Driver) deleteServer(ctx context.Context, server *hcloud.Server, id driver.Identity) error {
@@ -245,7 +245,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	return func(yield func(driver.Instance, error) bool) {
 		for server, err := range d.listByLabels(ctx, toSelector(owner)) {
 			if err != nil {
-				yield(driver.Instance{}, d.transientError(fmt.Errorf("listing servers: %w", err)))
+				yield(driver.Instance{}, d.toRetryableError(fmt.Errorf("listing servers: %w", err)))
 				return
 			}
 			if !yield(toInstance(server), nil) {
@@ -278,9 +278,9 @@ func (d *Driver) listByLabels(ctx context.Context, selector string) iter.Seq2[*h
 	}
 }
 
-// transientError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
+// toRetryableError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
 // now may be later, and must not count as an invalid configuration.
-func (d *Driver) transientError(err error) error {
+func (d *Driver) toRetryableError(err error) error {
 	err = toError(err, InstanceConfig{}, d.clock.Now())
 	if driver.IsInvalidConfiguration(err) {
 		return errors.New(err.Error())

@@ -106,7 +106,7 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 // Restart implements driver.Restarter. Nova's hard reboot also starts a server that is off, so one that is stopped
 // between the read and the reboot is started again.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
+	found, err := driver.RequireRunning(d.Get(ctx, id))
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 
 // Restart implements driver.Restarter.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
+	found, err := driver.RequireRunning(d.Get(ctx, id))
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 
 // Restart implements driver.Restarter. The instance stays Running while its host boots again.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
+	found, err := driver.RequireRunning(d.Get(ctx, id))
 	if err != nil {
 		return err
 	}

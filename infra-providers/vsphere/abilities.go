@@ -66,7 +66,7 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 }
 
 func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
-	if _, err := driver.Restartable(d.get(ctx, id)); err != nil {
+	if _, err := driver.RequireRunning(d.get(ctx, id)); err != nil {
 		return err
 	}
 	client, err := d.session.Client(ctx)

@@ -65,6 +65,7 @@ func New(name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("finding the management cluster: %w; name a kubeconfig with --kubeconfig or the environment variable KUBECONFIG", err)
 	}
 	config.QPS, config.Burst, config.UserAgent = o.KubeAPIQPS, o.KubeAPIBurst, name
+	config.Wrap(httplimit.WrapNested)
 	config.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	made, err := ctrl.NewManager(config, o.apply(name, settings))
 	if err != nil {

@@ -100,7 +100,7 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 		MaxResponseHeaderBytes: egress.MaxHeaders,
 		DisableCompression:     config.DisableCompression,
 	})
-	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(decodableTimes{cheapQuantities{noRetry{t.pool}}}, MaxAnswer, d.options.MaxElements))
+	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapNested(httplimit.WrapJSON(decodableTimes{cheapQuantities{noRetry{t.pool}}}, MaxAnswer, d.options.MaxElements)))
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}

@@ -5,12 +5,15 @@ package workload
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 func TestTimesThatCannotBeDecodedAreReplaced(t *testing.T) {
@@ -54,5 +57,23 @@ func TestEventsAreNotHeld(t *testing.T) {
 	decoded := struct{ Object corev1.Node }{}
 	if err := json.Unmarshal(got, &decoded); err != nil || len(decoded.Object.Status.Conditions) != 1 {
 		t.Errorf("got %s: %v", got, err)
+	}
+}
+
+// TestNestedNodeHidesNoOthers: a kubelet can write the record of who manages the fields of its Node.
+func TestNestedNodeHidesNoOthers(t *testing.T) {
+	t.Parallel()
+	const levels = 12_000
+	fields := strings.Repeat(`{"f:a":`, levels) + "{}" + strings.Repeat("}", levels)
+	_, config := serve(t, answerJSON(fmt.Sprintf(`{"kind":"NodeList","apiVersion":"v1","items":[
+		{"metadata":{"name":"a","managedFields":[{"manager":"x","fieldsV1":%s}]}},{"metadata":{"name":"b"}}]}`, fields)))
+	transport := open(t, Options{}, config)
+	clients, err := kubernetes.NewForConfigAndClient(transport.Config(), HTTPClient(transport, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := clients.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 2 || nodes.Items[1].Name != "b" {
+		t.Errorf("got %d Nodes, %v", len(nodes.Items), err)
 	}
 }

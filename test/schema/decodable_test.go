@@ -6,6 +6,7 @@ package schema
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -121,5 +123,44 @@ func checkDecodable(t *testing.T, scheme *runtime.Scheme, gvk schema.GroupVersio
 	}
 	if problems := validation.ValidateCustomResource(nil, value, validator); len(problems) == 0 {
 		t.Errorf("%s: %s accepts %v, which cannot be decoded: %v", gvk.Kind, strings.Join(path, "."), value, err)
+	}
+}
+
+// TestValuesHaveAFewLevels: a value without a schema of its own may be nested as deeply as a request, and is deeper in a list,
+// which no client can decode then.
+func TestValuesHaveAFewLevels(t *testing.T) {
+	t.Parallel()
+	definitions, err := crds.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range definitions {
+		for _, version := range crd.Spec.Versions {
+			checkLevels(t, crd.Spec.Names.Kind, version.Schema.OpenAPIV3Schema)
+		}
+	}
+}
+
+// checkLevels fails if the schema accepts an object or array about whose content it has nothing.
+func checkLevels(t *testing.T, path string, props *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	if slices.ContainsFunc(props.XValidations, func(rule apiextensionsv1.ValidationRule) bool { return rule.Rule == "false" }) {
+		return // it is never stored
+	}
+	free := ptr.Deref(props.XPreserveUnknownFields, false)
+	if free && props.AdditionalProperties == nil && ptr.Deref(props.MaxProperties, 1) > 0 {
+		t.Errorf("%s: objects have any number of levels", path)
+	}
+	if free && props.Type != "object" && props.Items == nil && ptr.Deref(props.MaxItems, 1) > 0 {
+		t.Errorf("%s: arrays have any number of levels", path)
+	}
+	for name, property := range props.Properties {
+		checkLevels(t, path+"."+name, &property)
+	}
+	if props.Items != nil && props.Items.Schema != nil {
+		checkLevels(t, path+"[]", props.Items.Schema)
+	}
+	if props.AdditionalProperties != nil && props.AdditionalProperties.Schema != nil {
+		checkLevels(t, path+"{}", props.AdditionalProperties.Schema)
 	}
 }

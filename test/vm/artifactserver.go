@@ -140,18 +140,18 @@ func WriteSandboxArchive(path string) error {
 	return tarball.WriteToFile(path, reference, image)
 }
 
-// program builds guestprogram as an image.
+// program builds pause as an image.
 func program() (v1.Image, error) {
-	folder, err := os.MkdirTemp("", "drover-guestprogram-")
+	folder, err := os.MkdirTemp("", "drover-pause-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
-	binary := filepath.Join(folder, "guestprogram")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "drover.io/test/vm/guestprogram")
+	binary := filepath.Join(folder, "pause")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "drover.io/test/vm/pause")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building guestprogram: %w\n%s", err, output)
+		return nil, fmt.Errorf("building pause: %w\n%s", err, output)
 	}
 	content, err := os.ReadFile(binary)
 	if err != nil {
@@ -159,7 +159,7 @@ func program() (v1.Image, error) {
 	}
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)
-	if err := writer.WriteHeader(&tar.Header{Name: "guestprogram", Mode: 0o755, Size: int64(len(content))}); err != nil {
+	if err := writer.WriteHeader(&tar.Header{Name: "pause", Mode: 0o755, Size: int64(len(content))}); err != nil {
 		return nil, err
 	}
 	if _, err := writer.Write(content); err != nil {
@@ -181,7 +181,7 @@ func program() (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.Architecture, config.OS, config.Config.Entrypoint = "amd64", "linux", []string{"/guestprogram"}
+	config.Architecture, config.OS, config.Config.Entrypoint = "amd64", "linux", []string{"/pause"}
 	return mutate.ConfigFile(image, config)
 }
 

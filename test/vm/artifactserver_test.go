@@ -57,7 +57,7 @@ func TestArtifactServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"/guestprogram"}, config.Config.Entrypoint); diff != "" {
+		if diff := cmp.Diff([]string{"/pause"}, config.Config.Entrypoint); diff != "" {
 			t.Errorf("%s: %s", path, diff)
 		}
 	}

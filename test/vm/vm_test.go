@@ -36,18 +36,19 @@ import (
 const lifecycleTimeout = 40 * time.Minute
 
 // TestVirtualMachine is the whole way with nothing simulated: a MachineDeployment becomes a virtual machine that
-// boots, downloads its kubelet, joins and runs a pod; scaling down drains it, which a PodDisruptionBudget holds up,
-// shuts it down and leaves nothing.
+// boots, downloads the kubelet and containerd that its NodeProfile found for the version in checksum files, joins and runs
+// a pod; scaling down drains it, which a PodDisruptionBudget holds up, shuts it down and leaves nothing.
 func TestVirtualMachine(t *testing.T) {
 	root, guest := require(t, "DROVER_E2E_VM", "qemu-system-x86_64", "qemu-img")
 	ctx, cancel := context.WithTimeout(t.Context(), lifecycleTimeout)
 	defer cancel()
 	l := newEnvironment(ctx, t, root, guest)
 	l.launch(ctx)
-	l.begin(ctx, choice{})
+	l.begin(ctx, choice{Profile: true})
 	l.awaitInstance(ctx)
 	token := l.token(ctx)
 	node := l.join(ctx)
+	l.runsContainerd2(ctx, node)
 	l.checkKubeletDisk(ctx, node)
 	l.killProvider()
 	l.run(ctx, node)

@@ -10,10 +10,11 @@ import (
 
 // Kubelet is the configuration of the kubelet.
 // +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.nodeIP) || !has(self.extraArgs) || !('node-ip' in self.extraArgs)",message="set nodeIP or the flag node-ip in extraArgs, not both",fieldPath=".nodeIP"
 type Kubelet struct {
 	// configuration is a fragment of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that is merged
 	// over ours: objects are merged, anything else replaces, null removes. Fields that the kubelet would not
-	// know, and more than 16 KiB, are refused. Default: none.
+	// know, more than six levels of objects and lists in one another, and more than 16 KiB are refused. Default: none.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -64,6 +65,11 @@ type Kubelet struct {
 	// +kubebuilder:validation:MaxLength=253
 	HostnameOverride string `json:"hostnameOverride,omitempty"`
 
+	// nodeIP chooses the addresses of the Node, which the host looks up before each start of the kubelet. Default: none, the
+	// kubelet uses the address of its default route, IPv4 first, or the cloud controller manager sets them.
+	// +optional
+	NodeIP NodeIP `json:"nodeIP,omitempty,omitzero"`
+
 	// cloudProvider is External where the cluster has a cloud controller manager: the Node then is not
 	// schedulable until that has initialised it. Default None.
 	// +optional
@@ -79,8 +85,8 @@ type Kubelet struct {
 	// +kubebuilder:validation:MaxItems=8
 	CredentialProviders []CredentialProvider `json:"credentialProviders,omitempty"`
 
-	// extraArgs are further flags of the kubelet, without the leading dashes, such as node-ip. Flags that
-	// this controller sets itself are refused. Default: none.
+	// extraArgs are further flags of the kubelet, without the leading dashes, such as node-ip with a fixed
+	// address. Flags that this controller sets itself are refused. Default: none.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32

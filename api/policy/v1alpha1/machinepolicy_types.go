@@ -166,6 +166,8 @@ type MachinePolicyStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=machinepolicies,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:printcolumn:name="Selected",type="integer",JSONPath=".status.selected",description="MachineDeployments and MachineSets that the policy selects"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether the policy is in force for all of them"
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Reason of the Ready condition"

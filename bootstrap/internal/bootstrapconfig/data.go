@@ -195,6 +195,8 @@ func referencesOf(spec *bootstrapv1.BootstrapConfigSpec) []reference {
 	all = append(all,
 		reference{"spec.containerd.registryCredentialsFrom", spec.Containerd.RegistryCredentialsFrom},
 		reference{"spec.rhel.subscription.activationKeyFrom", spec.RHEL.Subscription.ActivationKeyFrom},
+		reference{"spec.rhel.subscription.usernameFrom", spec.RHEL.Subscription.UsernameFrom},
+		reference{"spec.rhel.subscription.passwordFrom", spec.RHEL.Subscription.PasswordFrom},
 	)
 	return slices.DeleteFunc(all, func(r reference) bool { return r.ref.Name == "" })
 }

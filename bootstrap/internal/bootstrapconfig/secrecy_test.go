@@ -89,6 +89,8 @@ func assertKept(ctx context.Context) error {
 func TestSecretsAreOnlyInTheData(t *testing.T) {
 	f := newFixture(t)
 	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "keys", Namespace: f.namespace}, Data: map[string][]byte{
+		"user":       []byte(password + "-user"),
+		"password":   []byte(password + "-password"),
 		"activation": []byte(password + "-activation"),
 		"file":       []byte(password + "-file\n"),
 		"pull":       []byte(`{"auths":{"registry.example.test":{"username":"puller","password":"` + password + `-pull"}}}`),
@@ -111,7 +113,21 @@ func TestSecretsAreOnlyInTheData(t *testing.T) {
 			t.Errorf("the data lacks a secret that was requested: %q", want)
 		}
 	}
+	byUser := func(s *bootstrapv1.BootstrapConfigSpec) {
+		everything(s)
+		s.RHEL.Subscription = bootstrapv1.RHELSubscription{UsernameFrom: from("user"), PasswordFrom: from("password")}
+	}
+	user := f.config(f.machine("m2"), func(b *bootstrapv1.BootstrapConfig) { byUser(&b.Spec) })
+	f.eventuallyReady(user)
+	secret := f.dataSecret(user)
+	if data := string(secret.Data["value"]); !strings.Contains(data, "username: "+password+"-user\n  password: "+password+"-password\n") {
+		t.Error("the data lacks the user of the subscription")
+	}
+	if words := string(secret.Data[redactKey]); !strings.Contains(words, password+"-user") || !strings.Contains(words, password+"-password") {
+		t.Error("the user of the subscription is not removed from what is quoted of the console")
+	}
 	for name, change := range map[string]func(*bootstrapv1.BootstrapConfigSpec){
+		"user-missing":   func(s *bootstrapv1.BootstrapConfigSpec) { byUser(s); s.RHEL.Subscription.PasswordFrom = from("none") },
 		"over-the-limit": func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = new(int32(4096)) },
 		"broken":         func(s *bootstrapv1.BootstrapConfigSpec) { s.Containerd.RegistryCredentialsFrom = from("broken") },
 		"missing":        func(s *bootstrapv1.BootstrapConfigSpec) { s.Files[0].ContentFrom = from("none") },

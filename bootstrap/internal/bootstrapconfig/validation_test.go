@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,6 +55,42 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a flag of ours": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.ExtraArgs = map[string]string{"kubeconfig": "/x"}
 		}, "spec.kubelet.extraArgs"},
+		"a chosen address of the Node beside a fixed one": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+			s.Kubelet.ExtraArgs = map[string]string{"node-ip": "10.0.0.1"}
+		}, "spec.kubelet.nodeIP"},
+		"interfaces without a family": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP = bootstrapv1.NodeIP{Interfaces: []string{"eth0"}}
+		}, "spec.kubelet.nodeIP.ipFamilies"},
+		"a family twice": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv4Protocol}
+		}, "spec.kubelet.nodeIP.ipFamilies"},
+		"an interface with a space": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Interfaces: []string{"eth0 eth1"}}
+		}, "spec.kubelet.nodeIP.interfaces[0]"},
+		"a subnet with bits of a host": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Subnets: []string{"10.0.0.1/8"}}
+		}, "spec.kubelet.nodeIP.subnets"},
+		"a subnet that is none": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Subnets: []string{"eth0"}}
+		}, "spec.kubelet.nodeIP.subnets"},
+		"a family without a subnet": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, Subnets: []string{"10.0.0.0/8"}}
+		}, "spec.kubelet.nodeIP.subnets"},
+		"a subnet without its family": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Subnets: []string{"10.0.0.0/8", "fd00::/8"}}
+		}, "spec.kubelet.nodeIP.subnets"},
+		"a subscription by a key without its organization": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.OperatingSystem, s.RHEL.Subscription.ActivationKeyFrom = bootstrapv1.RHEL, bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}
+		}, "spec.rhel.subscription"},
+		"a subscription by a user without a password": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.OperatingSystem, s.RHEL.Subscription.UsernameFrom = bootstrapv1.RHEL, bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}
+		}, "spec.rhel.subscription"},
+		"a subscription in two ways": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			ref := bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}
+			s.OperatingSystem = bootstrapv1.RHEL
+			s.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1", ActivationKeyFrom: ref, UsernameFrom: ref, PasswordFrom: ref}
+		}, "spec.rhel.subscription"},
 		"a DNS server that is no address": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ClusterDNS = []string{"dns"} }, "spec.kubelet.clusterDNS"},
 		"a checksum that is none": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test", SHA256: "x"}}
@@ -113,7 +150,12 @@ func TestAPIServerSetsDefaults(t *testing.T) {
 		Spec: bootstrapv1.BootstrapConfigSpec{
 			OperatingSystem: bootstrapv1.Ubuntu,
 			Join:            bootstrapv1.Join{Endpoint: "[fd00::1]:6443"},
-			Kubelet:         bootstrapv1.Kubelet{Configuration: &runtime.RawExtension{Raw: []byte(`{"maxPods":9}`)}},
+			Kubelet: bootstrapv1.Kubelet{
+				Configuration: &runtime.RawExtension{Raw: []byte(`{"maxPods":9}`)},
+				NodeIP: bootstrapv1.NodeIP{
+					IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, Interfaces: []string{"eth0.100", "enp7s0"}, Subnets: []string{"10.0.0.0/8", "fd00::/8"},
+				},
+			},
 		},
 	}
 	f.create(config)

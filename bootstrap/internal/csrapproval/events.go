@@ -107,8 +107,8 @@ func (r *recorder) tooManyRequests(cluster *clusterv1.Cluster) {
 	}
 }
 
-// requestsNotRead is for requests that are not read for now.
-func (r *recorder) requestsNotRead(cluster *clusterv1.Cluster) {
+// tooManyUnread is for requests that are not read for now.
+func (r *recorder) tooManyUnread(cluster *clusterv1.Cluster) {
 	if r.due("requests not read") {
 		r.Eventf(cluster, nil, corev1.EventTypeWarning, "TooManyCertificateRequests", "Watch",
 			"the workload clusters of this namespace have more certificate requests than are read at a time: they are read later; delete those that are not needed, and find out what creates them")

@@ -102,7 +102,7 @@ func TestAddressesOfTheControlPlaneAreReserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &approver{client: management.Client, cluster: cluster, connection: connection, log: logr.Discard()}
-	taken, err := a.controlPlane(t.Context())
+	taken, err := a.reservedForControlPlane(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestUnresolvableNamesReserveNothing(t *testing.T) {
 	var first []string
 	for n := range 4 {
 		a.stale = time.Time{}
-		taken, err := a.controlPlane(t.Context())
+		taken, err := a.reservedForControlPlane(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

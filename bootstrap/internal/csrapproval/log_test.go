@@ -138,7 +138,7 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 	for range 3 {
 		r.watchForbidden(cluster)
 		r.tooManyRequests(cluster)
-		r.requestsNotRead(cluster)
+		r.tooManyUnread(cluster)
 		r.decisionForbidden(cluster, errors.New("no"))
 		r.notApproved(machine, csr, &policy.Refusal{Reason: "it names another host"})
 	}

@@ -63,7 +63,7 @@ func TestUnfinishedListsTakeSeats(t *testing.T) {
 	defer cancel()
 	var all sync.WaitGroup
 	for range clusters {
-		s := newSource(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), func(error) {}, func() {})
+		s := newListerWatcher(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), func(error) {}, func() {})
 		s.namespace, s.seats = "team", shared
 		all.Go(func() { _, _ = s.list(ctx) })
 	}
@@ -92,7 +92,7 @@ func TestListThatHangsEnds(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"CertificateSigningRequestList","apiVersion":"certificates.k8s.io/v1","metadata":{"continue":"x"}}`))
 	}))
 	t.Cleanup(server.Close)
-	s := newSource(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), func(error) {}, func() {})
+	s := newListerWatcher(certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), func(error) {}, func() {})
 	s.timeout = 200 * time.Millisecond
 	if _, err := s.list(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
@@ -135,7 +135,7 @@ func TestControlPlaneOfAClusterIsBoundedInMemory(t *testing.T) {
 					}
 				}
 			})
-			taken, err := a.controlPlane(t.Context())
+			taken, err := a.reservedForControlPlane(t.Context())
 			if refused := err != nil; refused != test.refused {
 				t.Errorf("err = %v", err)
 			}

@@ -22,7 +22,7 @@ import (
 const pageTimeout = 30 * time.Second
 
 // page reads one page. A page that is too long to be read at once is read request by request.
-func (s *source) page(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
+func (s *listerWatcher) page(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
 	within, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	page, err := s.certificates.CertificateSigningRequests().List(within, metav1.ListOptions{Limit: pageSize, Continue: next})
@@ -41,7 +41,7 @@ func isTooLong(err error) bool {
 
 // longPage reads each request of a page by its name, and leaves out those that are too long by themselves. No kubelet makes
 // one, but root on a worker or the holder of a bootstrap token can, and must not keep all others from being decided on.
-func (s *source) longPage(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
+func (s *listerWatcher) longPage(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
 	names, meta, err := s.names(ctx, next)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *source) longPage(ctx context.Context, next string) (*certificatesv1.Cer
 	return page, nil
 }
 
-func (s *source) one(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
+func (s *listerWatcher) one(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	return s.certificates.CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
@@ -67,7 +67,7 @@ func (s *source) one(ctx context.Context, name string) (*certificatesv1.Certific
 
 // names returns the names of the requests of a page, from a Table as kubectl prints it: its rows are short, whatever the
 // requests contain.
-func (s *source) names(ctx context.Context, next string) ([]string, metav1.ListMeta, error) {
+func (s *listerWatcher) names(ctx context.Context, next string) ([]string, metav1.ListMeta, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	answer, err := s.certificates.RESTClient().Get().Resource("certificatesigningrequests").

@@ -40,7 +40,7 @@ func TestLongRequestsHideNoOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, err := newSource(connection.Certificates, func(error) {}, func() {}).list(t.Context())
+			list, err := newListerWatcher(connection.Certificates, func(error) {}, func() {}).list(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -226,8 +226,8 @@ func (r *openRequests) onRelist(relist func()) {
 	r.relist = relist
 }
 
-// source lists requests in pages, of which only what is open is held, and watches them.
-type source struct {
+// listerWatcher lists requests in pages, of which only what is open is held, and watches them.
+type listerWatcher struct {
 	cache.ListWatch
 	certificates certificatesv1client.CertificatesV1Interface
 	// failed is called with every error, incomplete when a list has open requests that are not in the answer.
@@ -239,8 +239,8 @@ type source struct {
 	timeout   time.Duration
 }
 
-func newSource(certificates certificatesv1client.CertificatesV1Interface, failed func(error), incomplete func()) *source {
-	s := &source{certificates: certificates, failed: failed, incomplete: incomplete, seats: fairshare.New[string](0), timeout: listTimeout}
+func newListerWatcher(certificates certificatesv1client.CertificatesV1Interface, failed func(error), incomplete func()) *listerWatcher {
+	s := &listerWatcher{certificates: certificates, failed: failed, incomplete: incomplete, seats: fairshare.New[string](0), timeout: listTimeout}
 	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 		list, err := s.list(ctx)
 		return list, s.noted(err)
@@ -254,9 +254,9 @@ func newSource(certificates certificatesv1client.CertificatesV1Interface, failed
 
 // IsWatchListSemanticsUnSupported has the requests listed in pages: a list that is streamed ends with the first part
 // where it is longer than an answer may be.
-func (*source) IsWatchListSemanticsUnSupported() bool { return true }
+func (*listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
 
-func (s *source) noted(err error) error {
+func (s *listerWatcher) noted(err error) error {
 	if err != nil {
 		s.failed(err)
 	}
@@ -265,7 +265,7 @@ func (s *source) noted(err error) error {
 
 // list reads all pages. Of each requester it returns the newest requests, and of each and of all no more than are kept,
 // the oldest first.
-func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRequestList, error) {
+func (s *listerWatcher) list(ctx context.Context) (*certificatesv1.CertificateSigningRequestList, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	open := newest{of: map[string][]int{}, seat: func() bool { return s.seats.Acquire(s.namespace) }}

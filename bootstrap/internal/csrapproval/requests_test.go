@@ -148,7 +148,7 @@ func TestListIsReadInPages(t *testing.T) {
 	t.Cleanup(server.Close)
 	certificates := certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1})
 	missed := 0
-	list, err := newSource(certificates, func(error) {}, func() { missed++ }).list(t.Context())
+	list, err := newListerWatcher(certificates, func(error) {}, func() { missed++ }).list(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestRequestsOfOneRequesterInAListAreBounded(t *testing.T) {
 	t.Cleanup(server.Close)
 	certificates := certificatesv1client.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1})
 	missed := 0
-	list, err := newSource(certificates, func(error) {}, func() { missed++ }).list(t.Context())
+	list, err := newListerWatcher(certificates, func(error) {}, func() { missed++ }).list(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
 		w.requests.onRelist(end)
-		source := newSource(a.connection.Certificates, a.watchFailed, w.requests.incomplete)
+		source := newListerWatcher(a.connection.Certificates, a.watchFailed, w.requests.incomplete)
 		source.namespace, source.seats = a.cluster.Namespace, w.listed
 		reflector := cache.NewReflectorWithOptions(source, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
 		reflector.RunWithContext(once)
@@ -111,6 +111,6 @@ func (a *approver) watchFailed(err error) {
 	case apierrors.IsForbidden(err):
 		a.events.watchForbidden(a.cluster)
 	case errors.Is(err, workload.ErrTooManyRequests):
-		a.events.requestsNotRead(a.cluster)
+		a.events.tooManyUnread(a.cluster)
 	}
 }

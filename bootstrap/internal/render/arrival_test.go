@@ -133,7 +133,10 @@ func TestWrittenFilesRoundTrip(t *testing.T) {
 
 // unused are the fields that a host leaves out because another has the same.
 var unused = map[string][]string{
-	"ubuntu":         {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version"},
+	"ubuntu": {
+		".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version",
+		".Spec.rhel.subscription.organization", ".Spec.rhel.subscription.server", ".Spec.rhel.subscription.contentURL", // a rule refuses them
+	},
 	"ubuntu-kubeadm": {".Spec.kubelet.clusterDNS[0]"}, // it is in the control plane's kubeadm configuration
 	"flatcar":        {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version"},
 	"ubuntu-cluster": {".ServiceCIDR", ".Version"}, // a range that is none gives the default

@@ -174,6 +174,15 @@ func cases() map[string]node.Input {
 		"flatcar-kubeadm":    with(kubeadm(input(bootstrapv1.Flatcar)), func(in *node.Input) { in.Spec.Kubelet.HostnameOverride = "node-1" }),
 		"ubuntu-runtime":     runtimes(input(bootstrapv1.Ubuntu)),
 		"flatcar-runtime":    runtimes(input(bootstrapv1.Flatcar)),
+		"ubuntu-node-ip": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
+			in.Spec.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}, Interfaces: []string{"ens10", "enp7s0"}}
+		}),
+		"flatcar-node-ip": with(input(bootstrapv1.Flatcar), func(in *node.Input) {
+			in.Spec.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}}
+		}),
+		"rocky-kubeadm-node-ip": with(kubeadm(input(bootstrapv1.Rocky)), func(in *node.Input) {
+			in.Spec.Kubelet.NodeIP = bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Subnets: []string{"10.0.0.0/16", "10.1.0.0/16"}}
+		}),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
@@ -189,6 +198,12 @@ func cases() map[string]node.Input {
 		"flatcar-metadata": with(input(bootstrapv1.Flatcar), func(in *node.Input) {
 			in.Spec.Kubelet.ProviderID = "aws:///${COREOS_EC2_AVAILABILITY_ZONE}/${COREOS_EC2_INSTANCE_ID}"
 			in.Spec.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff
+		}),
+		"rhel-user": with(input(bootstrapv1.RHEL), func(in *node.Input) {
+			user, password := bootstrapv1.SecretKeyReference{Name: "rhsm", Key: "user"}, bootstrapv1.SecretKeyReference{Name: "rhsm", Key: "password"}
+			in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}"
+			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{UsernameFrom: user, PasswordFrom: password}
+			in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{user: []byte("operator\n"), password: []byte(`hunter2' " {{ 7*7 }} {% raw %} $(touch /canary) \ #`)}
 		}),
 		"rhel-subscription": with(input(bootstrapv1.RHEL), func(in *node.Input) {
 			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test:443/rhsm", ContentURL: "https://satellite.example.test/pulp/content"}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
@@ -152,6 +153,7 @@ func full(system bootstrapv1.OperatingSystem, method bootstrapv1.JoinMethod) nod
 		Taints:              in.Spec.Kubelet.Taints,
 		CredentialProviders: []bootstrapv1.CredentialProvider{{Name: "provider", MatchImages: []string{"*.example.test"}, Binary: download(), Args: []string{"get"}, Env: map[string]string{"A": "b"}}},
 		ExtraArgs:           map[string]string{"v": "2"}, CloudProvider: bootstrapv1.CloudProviderExternal,
+		NodeIP: bootstrapv1.NodeIP{IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, Interfaces: []string{"eth1"}, Subnets: []string{"10.0.0.0/8"}},
 	}
 	in.Spec.Containerd = bootstrapv1.Containerd{
 		SandboxImage: "registry.example.test/pause:3.10.1", RegistryCredentialsFrom: pull,
@@ -207,7 +209,7 @@ var tried = map[string][]string{
 	"ubuntu-kubeadm": {".Spec.join", ".Spec.kubelet", ".Spec.binaries.kubeadm"},
 	"ubuntu-cluster": {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".ClusterDomain", ".MachineName", ".Version"},
 	"rhel":           {".Spec.rhel", ".Spec.packages", ".Spec.ntp"},
-	"flatcar":        {".Spec.kubelet.providerID", ".Spec.kubelet.hostnameOverride", ".Spec.kubelet.extraArgs", ".Spec.files", ".Spec.users", ".Spec.proxy"},
+	"flatcar":        {".Spec.kubelet.providerID", ".Spec.kubelet.hostnameOverride", ".Spec.kubelet.extraArgs", ".Spec.kubelet.nodeIP", ".Spec.files", ".Spec.users", ".Spec.proxy"},
 }
 
 // triedOn are the leaves that are tried on a host.
@@ -221,8 +223,8 @@ func triedOn(host string) []leaf {
 // free are fields whose strings are code, names of other objects, or read by the controller alone.
 var free = []string{
 	".spec.preCommands", ".spec.postCommands", ".spec.kubelet.configuration",
-	".spec.containerd.registryCredentialsFrom", ".spec.rhel.subscription.activationKeyFrom", ".spec.files.contentFrom",
-	".spec.profileRef.name", ".spec.operatingSystem", ".spec.format", ".spec.packageUpgrade", ".spec.hostname", ".spec.join.method", ".spec.kubelet.cloudProvider", ".spec.flatcar.updates",
+	".spec.containerd.registryCredentialsFrom", ".spec.rhel.subscription.activationKeyFrom", ".spec.rhel.subscription.usernameFrom", ".spec.rhel.subscription.passwordFrom", ".spec.rhel.subscription.unregister", ".spec.files.contentFrom",
+	".spec.profileRef.name", ".spec.operatingSystem", ".spec.format", ".spec.packageUpgrade", ".spec.hostname", ".spec.join.method", ".spec.kubelet.cloudProvider", ".spec.kubelet.nodeIP.ipFamilies", ".spec.flatcar.updates",
 	".Token", // which we make
 	".spec.files.encoding", ".spec.files.permissions", ".spec.disks.partitionTable", ".spec.disks.filesystem", ".spec.trustedCAs",
 }

@@ -113,6 +113,10 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
 			"dnf -y upgrade", "dnf -y install chrony",
 		}, enterprise},
+		"rhel by a user": {cases()["rhel-user"], "node-1", []string{
+			"subscription-manager identity",
+			`subscription-manager register --username=operator --password=hunter2' " {{ 7*7 }} {% raw %} $(touch /canary) \ #`,
+		}, enterprise},
 		"rhel behind a proxy": {behind, "node-1", []string{
 			"update-ca-trust extract",
 			"subscription-manager config --server.proxy_scheme=http --server.proxy_hostname=proxy.example.test --server.proxy_port=3128 --server.proxy_user=user --server.proxy_password=pa ss",
@@ -141,6 +145,15 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 			order := slices.Concat(c.first, ours, c.calls, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"})
 			assertOrder(t, order, output["CALL"])
 			assertFiles(t, c.in, output["FILE"])
+			if c.in.Spec.RHEL.Subscription != (bootstrapv1.RHELSubscription{}) {
+				assertOrder(t, []string{"systemctl restart kubelet.service", "systemctl enable --quiet drover-subscription.service", "systemctl restart drover-subscription.service"}, output["CALL"])
+				if diff := cmp.Diff([]string{"here"}, output["REGISTERED"]); diff != "" {
+					t.Errorf("the host will not unregister itself (-want +got):\n%s", diff)
+				}
+			}
+			if canary := output["CANARY"]; canary != nil {
+				t.Errorf("a secret was run as code: %s", canary)
+			}
 			if proxy := c.in.Spec.Proxy.HTTPS; proxy != "" && c.first != nil {
 				if diff := cmp.Diff([]string{"proxy=" + proxy}, output["DNF"]); diff != "" {
 					t.Errorf("the proxy of dnf (-want +got):\n%s", diff)

@@ -144,7 +144,7 @@ func (c *Cloud) Restart(ctx context.Context, id driver.Identity) error {
 		if err := id.Check(known.instance.Identity); err != nil {
 			return err
 		}
-		if _, err := driver.Restartable(known.instance, nil); err != nil {
+		if _, err := driver.RequireRunning(known.instance, nil); err != nil {
 			return err
 		}
 		c.restarts[known.instance.Identity.UID]++

@@ -13,15 +13,15 @@ import (
 	"net/http/httptest"
 )
 
-// held is a request whose connection was closed before it was carried out.
-type held struct {
+// delayedRequest is a request whose connection was closed before it was carried out.
+type delayedRequest struct {
 	operation string
 	request   *http.Request
 	body      []byte
 }
 
 // keep closes the connection without an answer.
-func (h *held) keep(r *http.Request) {
+func (h *delayedRequest) keep(r *http.Request) {
 	if h.request == nil {
 		// A body that cannot be read violates the description.
 		h.body, _ = io.ReadAll(r.Body)
@@ -33,7 +33,7 @@ func (h *held) keep(r *http.Request) {
 // Hold leaves the next request of an operation, such as POST /servers, without an answer, and returns a function that
 // carries it out. Until then further requests of that operation have no answer either.
 func (c *Cloud) Hold(operation string) (release func() error) {
-	next := &held{operation: operation}
+	next := &delayedRequest{operation: operation}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults.held = next

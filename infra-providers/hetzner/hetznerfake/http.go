@@ -205,7 +205,7 @@ type faults struct {
 	hiding              bool
 	ignoreLabelSelector bool
 	// held is the request that is carried out later.
-	held *held
+	held *delayedRequest
 	// hiddenGroupLists counts the next lists of placement groups that are empty.
 	hiddenGroupLists int
 }

@@ -26,7 +26,7 @@ func createServer(c *Cloud, r request) (any, *refusal) {
 	}
 	created := &server{UserData: requested.UserData, SSHKeys: requested.SSHKeys}
 	// The order of the cloud's checks is unknown. Volumes before the name is the worst case for a repeated request.
-	for _, step := range []func(*server, schema.ServerCreateRequest) *refusal{c.build, c.store, c.name, c.connect, c.address} {
+	for _, step := range []func(*server, schema.ServerCreateRequest) *refusal{c.build, c.store, c.name, c.connect, c.validatePublicNet} {
 		if refused := step(created, requested); refused != nil {
 			return nil, refused
 		}
@@ -123,8 +123,8 @@ func (c *Cloud) connect(created *server, requested schema.ServerCreateRequest) *
 	return nil
 }
 
-// address checks the parameters of the public network.
-func (c *Cloud) address(_ *server, requested schema.ServerCreateRequest) *refusal {
+// validatePublicNet checks the parameters of the public network.
+func (c *Cloud) validatePublicNet(_ *server, requested schema.ServerCreateRequest) *refusal {
 	public := ptr.Deref(requested.PublicNet, schema.ServerCreatePublicNet{EnableIPv4: true, EnableIPv6: true})
 	if !public.EnableIPv4 && !public.EnableIPv6 && len(requested.Networks) == 0 && ptr.Deref(requested.StartAfterCreate, true) {
 		return badInput("public_net", "a server that starts needs a network")

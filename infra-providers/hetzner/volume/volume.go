@@ -55,7 +55,7 @@ func (s *Store) Ensure(ctx context.Context, want Spec) ([]*hcloud.Volume, error)
 		return nil, nil
 	}
 	known := map[string]*hcloud.Volume{}
-	for volume, err := range s.owned(ctx, want.Identity) {
+	for volume, err := range s.listOwned(ctx, want.Identity) {
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (s *Store) findNamesake(ctx context.Context, id driver.Identity, name strin
 
 // Tag sets the labels of the identity of a machine on its volumes.
 func (s *Store) Tag(ctx context.Context, id driver.Identity) error {
-	for volume, err := range s.owned(ctx, id) {
+	for volume, err := range s.listOwned(ctx, id) {
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (s *Store) Delete(ctx context.Context, id driver.Identity) (deleted bool, e
 	if id.UID == "" && id.Owner.Name == "" {
 		return deleted, nil
 	}
-	for volume, err := range s.owned(ctx, id) {
+	for volume, err := range s.listOwned(ctx, id) {
 		if err != nil {
 			return false, err
 		}
@@ -184,9 +184,9 @@ func (s *Store) delete(ctx context.Context, volume *hcloud.Volume) (deleted bool
 	return true, nil
 }
 
-// owned yields the volumes of a machine, and a failure last. A volume of another machine with the same UID is left out; one
+// listOwned yields the volumes of a machine, and a failure last. A volume of another machine with the same UID is left out; one
 // that lacks labels is a failure, as its owner is unknown.
-func (s *Store) owned(ctx context.Context, id driver.Identity) iter.Seq2[*hcloud.Volume, error] {
+func (s *Store) listOwned(ctx context.Context, id driver.Identity) iter.Seq2[*hcloud.Volume, error] {
 	return func(yield func(*hcloud.Volume, error) bool) {
 		for volume, err := range s.List(ctx, Selector(id)) {
 			if err == nil {

@@ -109,7 +109,7 @@ func (r *Reconciler[M, C]) explain(ctx context.Context, machine M, owner *cluste
 		return again, nil //nolint:nilerr // the machine's own reconciler reports credentials that do not work
 	}
 	output, err := cloud.Console(ctx, identity(machine, cluster))
-	switch problem := errorreason.Of(err); {
+	switch problem := errorreason.Classify(err); {
 	case err == nil:
 	case driver.IsNotFound(err), driver.IsNotOwned(err), driver.IsAccountMismatch(err):
 		return again, nil // as reported in Ready

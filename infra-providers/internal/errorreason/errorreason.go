@@ -51,8 +51,8 @@ type Problem struct {
 	Unreported bool
 }
 
-// Of is the problem of an error: one line per kind.
-func Of(err error) Problem {
+// Classify is the problem of an error: one line per kind.
+func Classify(err error) Problem {
 	switch {
 	case driver.IsBusy(err):
 		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Unreported: true}

@@ -30,7 +30,7 @@ func TestReasonOfEachError(t *testing.T) {
 		{Reason: errorreason.InstancePending, Retry: 5 * time.Second, Passing: true}: &driver.UnfinishedError{Err: cause},
 		{Reason: errorreason.CloudError, Passing: true}:                              cause,
 	} {
-		got := errorreason.Of(fmt.Errorf("requesting: %w", err))
+		got := errorreason.Classify(fmt.Errorf("requesting: %w", err))
 		got.Advice = ""
 		if got != want {
 			t.Errorf("%v: got %+v, want %+v", err, got, want)

@@ -25,14 +25,14 @@ type cloud struct {
 
 // clouds start each cloud, to be served at an address.
 var clouds = map[string]func(address string) (cloud, error){
-	"aws":          openAWS,
-	"digitalocean": openDigitalOcean,
-	"hetzner":      openHetzner,
-	"openstack":    openOpenStack,
-	"vsphere":      openVSphere,
+	"aws":          newFakeAWS,
+	"digitalocean": newFakeDigitalOcean,
+	"hetzner":      newFakeHetzner,
+	"openstack":    newFakeOpenStack,
+	"vsphere":      newFakeVSphere,
 }
 
-func openAWS(string) (cloud, error) {
+func newFakeAWS(string) (cloud, error) {
 	ec2, err := awsfake.New(awsfake.Options{PendingReads: 1, StoppingReads: 1, TerminatedReads: 2})
 	if err != nil {
 		return cloud{}, err
@@ -40,7 +40,7 @@ func openAWS(string) (cloud, error) {
 	return cloud{ec2, func() []string { return append(ec2.Leftovers(), ec2.Violations()...) }}, nil
 }
 
-func openDigitalOcean(string) (cloud, error) {
+func newFakeDigitalOcean(string) (cloud, error) {
 	team, err := digitaloceanfake.Start(digitaloceanfake.Options{ActionDelay: 1, Limited: true})
 	if err != nil {
 		return cloud{}, err
@@ -49,7 +49,7 @@ func openDigitalOcean(string) (cloud, error) {
 	return cloud{handler, func() []string { return append(team.Leftovers(), team.Violations()...) }}, err
 }
 
-func openHetzner(string) (cloud, error) {
+func newFakeHetzner(string) (cloud, error) {
 	project, err := hetznerfake.Start(hetznerfake.Options{ActionDelay: 1})
 	if err != nil {
 		return cloud{}, err
@@ -58,14 +58,14 @@ func openHetzner(string) (cloud, error) {
 	return cloud{handler, func() []string { return append(project.Leftovers(), project.Violations()...) }}, err
 }
 
-func openOpenStack(address string) (cloud, error) {
+func newFakeOpenStack(address string) (cloud, error) {
 	services := openstackfake.New()
 	services.Serve(address)
 	return cloud{services, services.Leftovers}, nil
 }
 
-// openVSphere starts vcsim. All virtual machines but those of its model are ours.
-func openVSphere(string) (cloud, error) {
+// newFakeVSphere starts vcsim. All virtual machines but those of its model are ours.
+func newFakeVSphere(string) (cloud, error) {
 	model := simulator.VPX()
 	model.Autostart, model.Host, model.Cluster = false, 0, 1
 	if err := model.Create(); err != nil {

@@ -30,7 +30,7 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "qemu":
-		return writeQEMU(args[1])
+		return writeFakeQEMU(args[1])
 	case len(args) == 1 && clouds[args[0]] != nil:
 		return serve(clouds[args[0]])
 	default:
@@ -38,8 +38,8 @@ func run(args []string) error {
 	}
 }
 
-// writeQEMU makes a folder with the programs and the image of a host.
-func writeQEMU(folder string) error {
+// writeFakeQEMU makes a folder with the programs and the image of a host.
+func writeFakeQEMU(folder string) error {
 	if err := qemufake.Programs(folder); err != nil {
 		return err
 	}

@@ -36,8 +36,8 @@ type apiserver[M driver.Machine] struct {
 	unsure bool
 }
 
-// begin drops the answer of the last write.
-func (a *apiserver[M]) begin() {
+// reset drops the answer of the last write.
+func (a *apiserver[M]) reset() {
 	a.answer, a.unsure = nil, false
 }
 

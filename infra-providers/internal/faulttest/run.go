@@ -194,7 +194,7 @@ func (s *run[M, C]) step(ctx context.Context) error {
 	var failure error
 	if !one.gone {
 		// A failure is retried at some later step, as a queue does it.
-		s.server.begin()
+		s.server.reset()
 		_, failure = s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one.machine)})
 		if err := s.follow(ctx, one); err != nil {
 			return err

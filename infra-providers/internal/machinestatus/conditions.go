@@ -100,7 +100,7 @@ const (
 
 // ProblemOf is what an error means for a machine.
 func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
-	problem := errorreason.Of(err)
+	problem := errorreason.Classify(err)
 	deleting := !machine.GetDeletionTimestamp().IsZero()
 	if errors.Is(err, ErrIdentityUnknown) {
 		problem.Reason, problem.Passing = IdentityUnknownReason, false
@@ -156,7 +156,7 @@ func isReleasable(err error) bool {
 // MayRelease reports whether the annotation that releases an instance counts after an error. It does so too while a cloud
 // fails, because one that does not exist any more fails in the same way.
 func MayRelease(err error) bool {
-	problem := errorreason.Of(err)
+	problem := errorreason.Classify(err)
 	return isReleasable(err) || problem.Reason == CloudErrorReason && !problem.Unreported
 }
 

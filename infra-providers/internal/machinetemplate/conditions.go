@@ -48,7 +48,7 @@ func problemOf(err error) errorreason.Problem {
 			Terminal: true,
 		}
 	}
-	problem := errorreason.Of(err)
+	problem := errorreason.Classify(err)
 	if problem.Reason == errorreason.InvalidConfiguration {
 		problem.Advice = "; " + replaceAdvice + ", or give the cloud what is missing"
 	}

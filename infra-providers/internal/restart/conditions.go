@@ -60,7 +60,7 @@ func problemOf(err error) errorreason.Problem {
 	if driver.IsNotFound(err) {
 		return errorreason.Problem{Reason: InstanceMissingReason, Terminal: true}
 	}
-	problem := errorreason.Of(err)
+	problem := errorreason.Classify(err)
 	if problem.Retry == 0 && !problem.Terminal {
 		problem.Advice, problem.Retry = "; retried", 15*time.Second
 	}

@@ -60,7 +60,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 		Named(r.Cloud.Name+"restart").
 		For(&infrav1.RestartRemediation{}, forPredicates(r.WatchFilter)).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onMachineChange()).
-		Watches(r.Cloud.NewMachine(), handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure), onInfrastructureChange()).
+		Watches(r.Cloud.NewMachine(), handler.EnqueueRequestsFromMapFunc(r.ofInfrastructure), infraMachinePredicate()).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), onClusterChange()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(r)
@@ -86,7 +86,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 		return r.save(ctx, s)
 	}
 	step := decide(s.facts(r.Now()))
-	if refusal := s.foreign(r.WatchFilter); refusal != "" {
+	if refusal := s.excludedByWatchFilter(r.WatchFilter); refusal != "" {
 		step = held(ForeignMachineReason, refusal)
 		step.requeueAfter = time.Minute // a change of the label may cause no watch event here
 	}

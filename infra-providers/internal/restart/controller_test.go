@@ -216,7 +216,7 @@ func TestHangingCloudUsesUpTheAttempt(t *testing.T) {
 	r.wantOwner(true)
 }
 
-func TestDoesNothing(t *testing.T) {
+func TestSkipsRestart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		given  func(*fixture)

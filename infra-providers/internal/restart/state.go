@@ -118,8 +118,8 @@ func (s *state[M, C]) identity() driver.Identity {
 	return inframachine.Identity(s.infra, owner)
 }
 
-// foreign returns what of the remediation is labelled for another provider, or "".
-func (s *state[M, C]) foreign(watch predicates.WatchFilter) string {
+// excludedByWatchFilter returns what of the remediation is labelled for another provider, or "".
+func (s *state[M, C]) excludedByWatchFilter(watch predicates.WatchFilter) string {
 	for _, one := range []struct {
 		what   string
 		object metav1.Object

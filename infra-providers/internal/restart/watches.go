@@ -24,7 +24,7 @@ import (
 // ofMachine finds the remediation of a Machine, which has its name. One that the cache does not have yet comes by
 // itself.
 func (r *Reconciler[M, C]) ofMachine(ctx context.Context, machine client.Object) []ctrl.Request {
-	return r.named(ctx, client.ObjectKeyFromObject(machine))
+	return r.requestForRemediation(ctx, client.ObjectKeyFromObject(machine))
 }
 
 // ofInfrastructure finds the remediation of the Machine that owns an infrastructure machine.
@@ -33,10 +33,10 @@ func (r *Reconciler[M, C]) ofInfrastructure(ctx context.Context, infra client.Ob
 	if owner == nil {
 		return nil
 	}
-	return r.named(ctx, client.ObjectKey{Namespace: infra.GetNamespace(), Name: owner.Name})
+	return r.requestForRemediation(ctx, client.ObjectKey{Namespace: infra.GetNamespace(), Name: owner.Name})
 }
 
-func (r *Reconciler[M, C]) named(ctx context.Context, key client.ObjectKey) []ctrl.Request {
+func (r *Reconciler[M, C]) requestForRemediation(ctx context.Context, key client.ObjectKey) []ctrl.Request {
 	if err := r.Client.Get(ctx, key, &infrav1.RestartRemediation{}); err != nil {
 		return nil
 	}
@@ -79,8 +79,8 @@ func onMachineChange() builder.Predicates {
 	return updates(predicates.Changed(awaited))
 }
 
-// onInfrastructureChange accepts changes that pause or hold a remediation, and the end of an infrastructure machine.
-func onInfrastructureChange() builder.Predicates {
+// infraMachinePredicate accepts changes that pause or hold a remediation, and the end of an infrastructure machine.
+func infraMachinePredicate() builder.Predicates {
 	changed := predicates.Changed(func(object client.Object) [2]bool {
 		_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
 		return [2]bool{object.GetDeletionTimestamp().IsZero(), paused}

@@ -165,17 +165,16 @@ func (d *Dir[S]) Replace(id, name string, content []byte) error {
 }
 
 // Delete deletes the folder of an instance. The folder is renamed first, so that an instance that is partially deleted
-// is never loaded again. It succeeds when there is none.
+// is never loaded again. It creates nothing, because the disk may be full, and succeeds when there is none.
 func (d *Dir[S]) Delete(id string) error {
-	folder, err := os.MkdirTemp(d.path, unfinished)
-	if err != nil {
+	deleted := d.Path(unfinished+id, "")
+	if err := os.RemoveAll(deleted); err != nil { // what an earlier call left
 		return err
 	}
-	err = os.Rename(d.Path(id, ""), filepath.Join(folder, id))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if err := os.Rename(d.Path(id, ""), deleted); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return errors.Join(err, os.RemoveAll(folder))
+	return os.RemoveAll(deleted)
 }
 
 // UserData is the path of the user data of an instance.

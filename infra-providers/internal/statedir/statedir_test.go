@@ -132,7 +132,7 @@ func TestFilesOfADeletedInstanceAreNotWritten(t *testing.T) {
 	}
 }
 
-func TestNameIsUniqueAndStable(t *testing.T) {
+func TestDirectoryIDIsUniqueAndStable(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	var names []string

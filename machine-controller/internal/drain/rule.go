@@ -60,7 +60,7 @@ func RulesFor(subject RuleInput, all []clusterv1.MachineDrainRule) (Rules, error
 	var rules Rules
 	var errs []error
 	for i := range all {
-		applies, err := appliesTo(subject, &all[i])
+		applies, err := appliesToMachine(subject, &all[i])
 		if err == nil && !applies {
 			continue
 		}
@@ -78,8 +78,8 @@ func RulesFor(subject RuleInput, all []clusterv1.MachineDrainRule) (Rules, error
 	return rules, errors.Join(errs...)
 }
 
-// appliesTo is an error only where the part that cannot be read decides.
-func appliesTo(subject RuleInput, r *clusterv1.MachineDrainRule) (bool, error) {
+// appliesToMachine is an error only where the part that cannot be read decides.
+func appliesToMachine(subject RuleInput, r *clusterv1.MachineDrainRule) (bool, error) {
 	if len(r.Spec.Machines) == 0 {
 		return true, nil
 	}

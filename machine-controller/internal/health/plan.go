@@ -110,7 +110,7 @@ func (d *Decision) place(t Target, budgets map[string]Group, now time.Time) {
 	case now.Before(t.NotBefore) && !t.Finding.Requested():
 		d.Held[t.Name] = BackOff
 		d.Next = earlier(d.Next, t.NotBefore)
-	case t.Holds && budget.InFlight <= budget.Limit:
+	case t.Holds && budget.Limit > 0: // it takes no new place, and frees its own only by being replaced
 		d.Remediate[t.Name] = true
 	case budget.InFlight < budget.Limit:
 		d.Remediate[t.Name] = true

@@ -86,9 +86,13 @@ func TestPlan(t *testing.T) {
 			targets: some(1, Unhealthy, asHolding), group: Group{Limit: 1, InFlight: 1},
 			want: Decision{Expected: 1, Unhealthy: 1, Remediate: map[string]bool{"Unhealthy-0": true}},
 		},
-		"holds it when the budget has shrunk": {
+		"keeps the places of replacements that fail when the budget has shrunk": {
 			targets: some(2, Unhealthy, asHolding), group: Group{Limit: 1, InFlight: 2},
-			want: Decision{Expected: 2, Unhealthy: 2, Full: []string{"md"}, Held: map[string]WaitReason{"Unhealthy-0": BudgetExhausted, "Unhealthy-1": BudgetExhausted}},
+			want: Decision{Expected: 2, Unhealthy: 2, Remediate: map[string]bool{"Unhealthy-0": true, "Unhealthy-1": true}},
+		},
+		"replaces none with a budget of zero": {
+			targets: some(1, Unhealthy, asHolding), group: Group{Limit: 0, InFlight: 1},
+			want: Decision{Expected: 1, Unhealthy: 1, Full: []string{"md"}, Held: map[string]WaitReason{"Unhealthy-0": BudgetExhausted}},
 		},
 		"takes marks back when too many are unhealthy": {
 			targets: all(some(1, Unhealthy, asMarked), some(2, Suspect)), group: Group{Limit: 3, InFlight: 1}, trigger: &Trigger{Most: 2},

@@ -109,8 +109,8 @@ func unchecked(m *clusterv1.Machine) bool {
 	return paused || skipped
 }
 
-// SettlesAt is when an open replacement will have settled; zero while it is not healthy. One that no
-// health check selects any more has no condition of it, and settles by being available.
+// SettlesAt is when an open replacement will have settled; zero while it is not healthy. One without the
+// condition of a health check settles by being available, if no health check selects it any more.
 func SettlesAt(m *clusterv1.Machine) time.Time {
 	healthy := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
 	if healthy == nil {

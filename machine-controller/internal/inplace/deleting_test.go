@@ -21,7 +21,7 @@ func TestHookThatWasRemovedFromADeletingMachineStaysRemoved(t *testing.T) {
 	const hook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/backup"
 	set := setOf(map[string]string{"pool": "a"}, map[string]string{hook: "backup-operator"})
 	m := machineOfSet("m")
-	Machine(m, set)
+	PropagateToMachine(m, set)
 	m.DeletionTimestamp = new(metav1.Now())
 	delete(m.Annotations, hook)
 	set.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))

@@ -79,7 +79,7 @@ func (u *Updater) update(ctx context.Context, set *clusterv1.MachineSet, m *clus
 		}
 	}
 	wanted := m.DeepCopy()
-	Machine(wanted, set)
+	PropagateToMachine(wanted, set)
 	if err := patch.Main(ctx, u.Client, m, wanted); results.IgnoreNotFoundOrConflict(err) != nil {
 		return fmt.Errorf("updating Machine %q: %w", m.Name, err)
 	}

@@ -43,7 +43,7 @@ func TestLargeSetIsUpdatedInBatches(t *testing.T) {
 	})
 	// The Machines carry all but the new field.
 	for _, m := range machines {
-		Machine(m, setOf(map[string]string{"pool": "a"}, nil))
+		PropagateToMachine(m, setOf(map[string]string{"pool": "a"}, nil))
 		m.Labels = MachineLabels(set)
 	}
 	u := &Updater{Client: c}

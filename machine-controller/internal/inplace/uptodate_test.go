@@ -48,12 +48,12 @@ func TestMachineUpToDate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, m := set(), &clusterv1.Machine{}
-			Machine(m, s)
+			PropagateToMachine(m, s)
 			test.change(s, m)
 			if got := MachineUpToDate(m, s, MachineLabels(s)); got != test.want {
 				t.Errorf("carries is %t, want %t", got, test.want)
 			}
-			Machine(m, s)
+			PropagateToMachine(m, s)
 			if !MachineUpToDate(m, s, MachineLabels(s)) {
 				t.Error("it does not carry what was just propagated")
 			}
@@ -87,10 +87,10 @@ func TestMachineUpToDateMatchesMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := &clusterv1.Machine{}
-			Machine(machine, set)
+			PropagateToMachine(machine, set)
 			change(machine)
 			wanted := machine.DeepCopy()
-			Machine(wanted, set)
+			PropagateToMachine(wanted, set)
 			if got, want := MachineUpToDate(machine, set, MachineLabels(set)), cmp.Equal(machine, wanted); got != want {
 				t.Errorf("carries is %t, but propagate changes: %s", got, cmp.Diff(machine, wanted))
 			}

@@ -156,7 +156,7 @@ func newSet(s *state, name revision.SetName, replicas int32) *clusterv1.MachineS
 		set.Spec.Selector.MatchLabels = map[string]string{}
 	}
 	set.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentUniqueLabel] = name.Hash
-	inplace.MachineSet(set, md)
+	inplace.PropagateToMachineSet(set, md)
 	set.Annotations[clusterv1.RevisionAnnotation] = md.Annotations[clusterv1.RevisionAnnotation]
 	return set
 }

@@ -27,7 +27,7 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	current, _ := revision.FindNewMachineSet(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()
-		inplace.MachineSet(wanted, md)
+		inplace.PropagateToMachineSet(wanted, md)
 		if err := checkSelector(wanted); err != nil {
 			wanted = set.DeepCopy()
 			inplace.MachineSetDeletion(wanted, md)
@@ -44,7 +44,7 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 		if err := r.updateSet(ctx, set, wanted); err != nil {
 			return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 		}
-		logUpdate(ctx, set, wanted)
+		logMachineSetUpdate(ctx, set, wanted)
 		s.sets[i] = wanted
 	}
 	return nil
@@ -63,8 +63,8 @@ func checkSelector(set *clusterv1.MachineSet) error {
 	return nil
 }
 
-// logUpdate logs that a MachineSet was updated in place, or that it became the current one again.
-func logUpdate(ctx context.Context, before, after *clusterv1.MachineSet) {
+// logMachineSetUpdate logs that a MachineSet was updated in place, or that it became the current one again.
+func logMachineSetUpdate(ctx context.Context, before, after *clusterv1.MachineSet) {
 	log := ctrl.LoggerFrom(ctx).WithValues("MachineSet", klog.KObj(after))
 	if was, is := revision.Of(before), revision.Of(after); was != is {
 		log.Info("changed revision of MachineSet", "previousRevision", was, "revision", is)

@@ -37,7 +37,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineD
 func logTransitions(ctx context.Context, before *clusterv1.MachineDeployment, s *state) {
 	log, md := ctrl.LoggerFrom(ctx), s.deployment
 	machineowner.LogFreeze(log, before, md, ptr.Deref(md.Status.Replicas, 0), int(desiredReplicas(md)))
-	switch began, ended := machineowner.ConditionTransition(before, md, clusterv1.MachineDeploymentRollingOutCondition); {
+	switch began, ended := machineowner.ConditionTrueTransition(before, md, clusterv1.MachineDeploymentRollingOutCondition); {
 	case began:
 		log.Info("started rollout", "revision", revision.Of(md), "previousRevision", previousRevision(s), "replicas", desiredReplicas(md), "count", superseded(s))
 	case ended:

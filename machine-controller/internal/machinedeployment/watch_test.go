@@ -77,7 +77,7 @@ func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	}
 }
 
-func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
+func TestDeletedDeploymentKeepsSetOfOtherWatchFilter(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
 	mine, other := watchedSet("a", "own", md, true), watchedSet("b", "other", md, true)
@@ -123,7 +123,7 @@ func TestSetsInheritWatchLabel(t *testing.T) {
 	md := labelledDeployment()
 	md.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
 	set := &clusterv1.MachineSet{}
-	inplace.MachineSet(set, md)
+	inplace.PropagateToMachineSet(set, md)
 	if set.Labels[clusterv1.WatchLabel] != "own" || set.Spec.Template.Labels[clusterv1.WatchLabel] != "own" {
 		t.Errorf("the labels are %v, those of the template %v", set.Labels, set.Spec.Template.Labels)
 	}

@@ -50,8 +50,8 @@ func Urgent(generationChanged bool, counts, next statuswriter.Counts, before, af
 		statuswriter.ConditionsChanged(before, after, append(types, clusterv1.PausedCondition, clusterv1.DeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)...)
 }
 
-// ConditionTransition reports whether a condition became True, and whether it was True and is no longer.
-func ConditionTransition(before, after conditions.Getter, condition string) (began, ended bool) {
+// ConditionTrueTransition reports whether a condition became True, and whether it was True and is no longer.
+func ConditionTrueTransition(before, after conditions.Getter, condition string) (began, ended bool) {
 	was, is := conditions.IsTrue(before, condition), conditions.IsTrue(after, condition)
 	return is && !was, was && !is
 }
@@ -59,7 +59,7 @@ func ConditionTransition(before, after conditions.Getter, condition string) (beg
 // LogFreeze logs that a freeze of the object began or ended, by the change of the condition Frozen.
 func LogFreeze(log logr.Logger, before, after Object, replicas int32, desired int) {
 	kind := kindOf(after)
-	switch began, ended := ConditionTransition(before, after, policyv1.FrozenCondition); {
+	switch began, ended := ConditionTrueTransition(before, after, policyv1.FrozenCondition); {
 	case began:
 		condition := conditions.Get(after, policyv1.FrozenCondition)
 		log.Info("froze "+kind, "reason", condition.Reason, "message", condition.Message, "count", replicas, "replicas", desired)

@@ -10,9 +10,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineset/remediation"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/runtime/results"
@@ -60,6 +63,14 @@ func (r *remediator) updateReplacements(ctx context.Context, s *state) (reconcil
 			result = results.Earliest(result, reconcile.Result{RequeueAfter: left})
 			continue
 		}
+		pending, err := r.awaitsHealthCheck(ctx, s, m)
+		if err != nil {
+			return result, err
+		}
+		if pending { // the deletion of a check that has written nothing to the Machine triggers no reconcile
+			result = results.Earliest(result, reconcile.Result{RequeueAfter: health.Settle})
+			continue
+		}
 		replacement, _ := health.ReplacementOf(m)
 		replacement.Settled = true
 		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
@@ -74,6 +85,17 @@ func (r *remediator) updateReplacements(ctx context.Context, s *state) (reconcil
 		}
 	}
 	return result, nil
+}
+
+// awaitsHealthCheck reports whether a health check selects the Machine and has not found it healthy or unhealthy yet.
+func (r *remediator) awaitsHealthCheck(ctx context.Context, s *state, m *clusterv1.Machine) (bool, error) {
+	if conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition) {
+		return false, nil
+	}
+	checks, err := index.MachineHealthChecksOfCluster(ctx, r.client, client.ObjectKeyFromObject(s.cluster))
+	return slices.ContainsFunc(checks, func(check *clusterv1.MachineHealthCheck) bool {
+		return check.DeletionTimestamp.IsZero() && health.Selects(check, m)
+	}), err
 }
 
 func (r *remediator) setReplacement(ctx context.Context, s *state, before *clusterv1.Machine, replacement health.Replacement) error {

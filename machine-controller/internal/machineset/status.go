@@ -38,7 +38,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineS
 func logTransitions(ctx context.Context, before *clusterv1.MachineSet, s *state) {
 	log := ctrl.LoggerFrom(ctx)
 	machineowner.LogFreeze(log, before, s.set, ptr.Deref(s.set.Status.Replicas, 0), desiredReplicas(s.set))
-	switch began, ended := machineowner.ConditionTransition(before, s.set, clusterv1.MachineSetRemediatingCondition); {
+	switch began, ended := machineowner.ConditionTrueTransition(before, s.set, clusterv1.MachineSetRemediatingCondition); {
 	case began:
 		log.Info("started remediation of MachineSet", "count", machineowner.CountRemediating(s.machines))
 	case ended:

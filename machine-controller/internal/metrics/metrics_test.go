@@ -19,7 +19,7 @@ import (
 
 type drainStep struct{}
 
-func TestOperation(t *testing.T) {
+func TestOperationIsTheNameOfTheStep(t *testing.T) {
 	t.Parallel()
 	for want, step := range map[string]any{"metrics.drainStep": drainStep{}} {
 		if got := Operation(step); got != want {

@@ -97,7 +97,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestObserveRefusesWhatItCannotRead(t *testing.T) {
+func TestObserveRejectsInvalidMachineDeployment(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*clusterv1.MachineDeployment)

@@ -34,8 +34,8 @@ func (p Program) Build(ctx context.Context, root, architecture, version, folder 
 	return path, nil
 }
 
-// Source is the state of the repository that a release is made from.
-type Source struct {
+// GitState is the state of the repository that a release is made from.
+type GitState struct {
 	// Revision is the commit.
 	Revision string
 	// Time is when it was committed. It is the time of every file of a release.
@@ -44,22 +44,22 @@ type Source struct {
 	Dirty bool
 }
 
-// ReadSource reads the state of the repository.
-func ReadSource(ctx context.Context, root string) (Source, error) {
+// ReadGitState reads the state of the repository.
+func ReadGitState(ctx context.Context, root string) (GitState, error) {
 	commit, err := git(ctx, root, "show", "--no-patch", "--format=%H %cI", "HEAD")
 	if err != nil {
-		return Source{}, err
+		return GitState{}, err
 	}
 	revision, committed, _ := strings.Cut(commit, " ")
 	at, err := time.Parse(time.RFC3339, committed)
 	if err != nil {
-		return Source{}, fmt.Errorf("reading the time of commit %s: %w", revision, err)
+		return GitState{}, fmt.Errorf("reading the time of commit %s: %w", revision, err)
 	}
 	changed, err := git(ctx, root, "status", "--porcelain")
 	if err != nil {
-		return Source{}, err
+		return GitState{}, err
 	}
-	return Source{Revision: revision, Time: at.UTC(), Dirty: changed != ""}, nil
+	return GitState{Revision: revision, Time: at.UTC(), Dirty: changed != ""}, nil
 }
 
 func git(ctx context.Context, root string, arguments ...string) (string, error) {

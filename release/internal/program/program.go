@@ -25,8 +25,8 @@ type Program struct {
 	Title string
 }
 
-// Image is the name of the program's image without registry and tag.
-func (p Program) Image() string {
+// ImageName is the name of the program's image without registry and tag.
+func (p Program) ImageName() string {
 	return "drover-" + p.Name
 }
 

@@ -81,7 +81,7 @@ func TestReadSource(t *testing.T) {
 	}
 	run("init", "--quiet")
 	run("commit", "--quiet", "--allow-empty", "--message", "first")
-	got, err := ReadSource(context.Background(), folder)
+	got, err := ReadGitState(context.Background(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func TestReadSource(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "new"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadSource(context.Background(), folder); err != nil || !got.Dirty {
+	if got, err := ReadGitState(context.Background(), folder); err != nil || !got.Dirty {
 		t.Errorf("got %+v, %v, want a dirty one", got, err)
 	}
-	if _, err := ReadSource(context.Background(), t.TempDir()); err == nil {
+	if _, err := ReadGitState(context.Background(), t.TempDir()); err == nil {
 		t.Error("a folder without repository is accepted")
 	}
 }

@@ -35,6 +35,14 @@ register) echo 'The system has been registered with ID: 1' ;;
 identity) exit 1 ;; # no host is registered yet
 esac
 SHIM
+cat >"$upper/opt/bin/ip" <<'SHIM'
+#!/bin/sh
+case "$*" in
+"link show dev "*) ;; # whatever its name
+"-o -4 address show up scope global dev "*) echo '2: eth1    inet 10.0.0.5/24 brd 10.0.0.255 scope global eth1\\       valid_lft forever preferred_lft forever' ;;
+*) PATH=/usr/sbin:/sbin:/usr/bin:/bin exec ip "$@" ;;
+esac
+SHIM
 if [ "$disk" ]; then # which is real: only udev and systemd, who would link and mount it, are not there
   cat >"$upper/opt/bin/udevadm" <<SHIM
 #!/bin/sh
@@ -76,6 +84,7 @@ echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
 [ -z "$1" ] || echo "MOUNT $(findmnt --noheadings --raw --output TARGET,FSTYPE "$1") $(blkid -c /dev/null -o value -s LABEL "$1")"
 echo "DNF $(tail -n +2 /etc/dnf/dnf.conf)"
 [ ! -e /etc/apt/apt.conf.d/90drover-proxy ] || while read -r line; do echo "APT $line"; done </etc/apt/apt.conf.d/90drover-proxy
+[ ! -e /var/lib/cloud/instance/drover-subscription ] || echo "REGISTERED here"
 [ ! -e /canary ] || echo "CANARY is there"
 while IFS= read -r line; do echo "CALL $line"; done </shims.log
 cat /etc/sudoers.d/* 2>/dev/null | while IFS= read -r line; do echo "SUDO $line"; done

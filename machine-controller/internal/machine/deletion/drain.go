@@ -122,13 +122,13 @@ func (d drainStep) request(ctx context.Context, connection *workload.Connection,
 		Subject:       drain.RuleInput{MachineLabels: s.Machine.Labels, ClusterLabels: s.Cluster.Labels},
 		Rules:         rules.Items,
 		Now:           d.clock.Now(),
-		ForceDeadline: forceDeadline(policy, s.Machine),
+		ForceDeadline: forceDrainDeadline(policy, s.Machine),
 		SerialVolumes: policy.SerialVolumes,
 	}, nil
 }
 
-// forceDeadline is when the last Pod must have ended; nil is never.
-func forceDeadline(policy policy.Settings, m *clusterv1.Machine) *time.Time {
+// forceDrainDeadline is when the last Pod must have ended; nil is never.
+func forceDrainDeadline(policy policy.Settings, m *clusterv1.Machine) *time.Time {
 	started := deletionStatus(m).NodeDrainStartTime
 	if policy.ForceDrainAfter == 0 || started.IsZero() {
 		return nil

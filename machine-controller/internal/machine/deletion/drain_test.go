@@ -33,7 +33,7 @@ func TestForceDeadline(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{}
 			deletionStatus(m).NodeDrainStartTime = test.started
-			if diff := cmp.Diff(test.want, forceDeadline(policy.Settings{ForceDrainAfter: test.after}, m)); diff != "" {
+			if diff := cmp.Diff(test.want, forceDrainDeadline(policy.Settings{ForceDrainAfter: test.after}, m)); diff != "" {
 				t.Errorf("deadline (-want +got):\n%s", diff)
 			}
 		})
@@ -52,7 +52,7 @@ func TestNothingIsDrainedWhilePreTerminateHooksAreAwaited(t *testing.T) {
 	}
 }
 
-func TestNodeUnknown(t *testing.T) {
+func TestNodeUnknownMessage(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err  error

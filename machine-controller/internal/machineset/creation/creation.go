@@ -147,7 +147,7 @@ func NewMachine(set *clusterv1.MachineSet, name string) *clusterv1.Machine {
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}
-	inplace.Machine(machine, set)
+	inplace.PropagateToMachine(machine, set)
 	machine.Spec.ClusterName = set.Spec.ClusterName
 	machine.Spec.Version = kubeversion.Normalize(machine.Spec.Version)
 	machine.Spec.InfrastructureRef = contract.RefFromTemplate(template.Spec.InfrastructureRef, name)

@@ -263,3 +263,26 @@ func TestOutageDeletesNoMoreThanTheBudget(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacementsThatFailDoNotStopAShrunkBudget has two Machines whose replacements fail for good. Then the budget shrinks
+// to one, as by a decrease of the replicas, and new Machines join again.
+func TestReplacementsThatFailDoNotStopAShrunkBudget(t *testing.T) {
+	t.Parallel()
+	w := newSimulation()
+	w.run(6*time.Hour, map[string]func(*simulation){
+		"12:05:00": func(w *simulation) {
+			makeUnreachable(func(n int) bool { return n == 7 || n == 8 })(w)
+			w.joinable = false
+		},
+		"12:15:00": func(w *simulation) { w.limit = 1 },
+		"12:40:00": func(w *simulation) {
+			w.joinable = true
+			for _, m := range w.machines {
+				m.Status.NodeRef.Name = m.Name // the Nodes of those that have not joined are gone
+			}
+		},
+	})
+	if w.decision.Healthy != replicas {
+		t.Errorf("%d of %d Machines are healthy after hours: %v", w.decision.Healthy, replicas, w.decision.Held)
+	}
+}

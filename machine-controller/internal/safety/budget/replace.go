@@ -31,6 +31,7 @@ func (g Gate) Replace(s State, candidates []string) Choice {
 		}
 		if refusal != nil {
 			choice.Refused[name] = refusal
+			b.count(m)
 			continue
 		}
 		b.reserve(m)
@@ -44,20 +45,26 @@ type replaceBudget struct {
 	gate       Gate
 	state      State
 	candidates map[string]Machine
-	// owner, cluster and domain are how many Machines of State.Owner, of the Cluster and of each failure domain are
-	// being replaced.
-	owner, cluster int
-	domain         map[string]int
+	// taken counts the Machines that are being replaced; waiting are those of them that are replacements which failed, and
+	// so wait to be replaced themselves.
+	taken, waiting places
 	// all and unhealthy count the Cluster's Machines, domains those of each failure domain.
 	all, unhealthy int
 	domains        map[string]domain
+}
+
+// places are how many Machines of State.Owner, of the Cluster and of each failure domain have a place in the budget.
+type places struct {
+	owner, cluster int
+	domain         map[string]int
 }
 
 // domain counts the Machines of one failure domain.
 type domain struct{ all, unhealthy, healthy int }
 
 func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
-	b := &replaceBudget{gate: g, state: s, candidates: map[string]Machine{}, domain: map[string]int{}, domains: map[string]domain{}}
+	b := &replaceBudget{gate: g, state: s, candidates: map[string]Machine{}, domains: map[string]domain{}}
+	b.taken.domain, b.waiting.domain = map[string]int{}, map[string]int{}
 	wanted := make(map[string]bool, len(candidates))
 	for _, name := range candidates {
 		wanted[name] = true
@@ -68,14 +75,14 @@ func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
 			m.Unhealthy = true
 		}
 		b.countHealth(m)
-		if _, candidate := b.candidates[m.Name]; !candidate && m.beingReplaced() {
-			b.reserve(m)
+		if _, candidate := b.candidates[m.Name]; !candidate {
+			b.count(m)
 		}
 	}
 	for key, owner := range s.Owners {
-		b.cluster += owner.Unfilled
+		b.taken.cluster += owner.Unfilled
 		if key == s.Owner {
-			b.owner += owner.Unfilled
+			b.taken.owner += owner.Unfilled
 		}
 	}
 	return b
@@ -117,20 +124,26 @@ func (b *replaceBudget) blocked() *Refusal {
 	return nil
 }
 
-// refusal returns why this Machine may not be replaced now; nil if it may.
+// refusal returns why this Machine may not be replaced now; nil if it may. A replacement that failed has its place already,
+// and others that failed do not keep it waiting: none of them would ever free its place, where a budget is smaller by now.
 func (b *replaceBudget) refusal(m Machine) *Refusal {
 	p := b.gate.Policy
 	owner := b.state.Owners[b.state.Owner]
 	if m.Domain != "" && b.down(m.Domain) {
 		return domainDown(m.Domain, b.domains[m.Domain].unhealthy)
 	}
-	if most := p.PerOwner.Of(owner.Desired); b.owner >= most {
+	inOwner, inCluster, inDomain := b.taken.of(m)
+	if m.Proving {
+		a, c, d := b.waiting.of(m)
+		inOwner, inCluster, inDomain = inOwner-a, inCluster-c, inDomain-d
+	}
+	if most := p.PerOwner.Of(owner.Desired); inOwner >= most {
 		return budgetUsed(owner.Title, "maxPerDeployment", p.PerOwner, most)
 	}
-	if most := p.PerCluster.Of(b.all); b.cluster >= most {
+	if most := p.PerCluster.Of(b.all); inCluster >= most {
 		return budgetUsed("the Cluster", "maxPerCluster", p.PerCluster, most)
 	}
-	if most := p.PerDomain.Of(b.domains[m.Domain].all); m.Domain != "" && b.domain[m.Domain] >= most {
+	if most := p.PerDomain.Of(b.domains[m.Domain].all); m.Domain != "" && inDomain >= most {
 		return budgetUsed("failure domain "+m.Domain, "maxPerFailureDomain", p.PerDomain, most)
 	}
 	return nil
@@ -150,11 +163,30 @@ func (b *replaceBudget) down(name string) bool {
 	return false
 }
 
-// reserve counts the Machine as being replaced in every budget.
-func (b *replaceBudget) reserve(m Machine) {
-	if m.Owner == b.state.Owner {
-		b.owner++
+// count counts a Machine that is not about to be replaced by this decision, if it has a place.
+func (b *replaceBudget) count(m Machine) {
+	if !m.beingReplaced() {
+		return
 	}
-	b.cluster++
-	b.domain[m.Domain]++
+	b.reserve(m)
+	if m.Unhealthy && !m.Deleting {
+		b.waiting.add(m, b.state.Owner)
+	}
+}
+
+// reserve counts the Machine as being replaced in every budget.
+func (b *replaceBudget) reserve(m Machine) { b.taken.add(m, b.state.Owner) }
+
+// add counts a Machine; owner is the key of State.Owner.
+func (p *places) add(m Machine, owner string) {
+	if m.Owner == owner {
+		p.owner++
+	}
+	p.cluster++
+	p.domain[m.Domain]++
+}
+
+// of returns the places in each budget of the Machine.
+func (p *places) of(m Machine) (owner, cluster, domain int) {
+	return p.owner, p.cluster, p.domain[m.Domain]
 }

@@ -84,6 +84,22 @@ func TestReplace(t *testing.T) {
 		"replaces one that took a place and failed again": {
 			machines: machinesOf("a", "vhhhh", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
+		"replaces one that failed again although the budget has shrunk below what failed": {
+			machines: machinesOf("a", "vvhhhhh", ""), desired: 7, candidates: []string{"a0"}, allowed: []string{"a0"},
+		},
+		"replaces one that failed again although that of another owner has the last place of the Cluster": {
+			machines: concat(machinesOf("a", "vhhhh", ""), machinesOf("b", "vhhhh", "")), desired: 5, others: map[string]Owner{"b": {Desired: 5}},
+			candidates: []string{"a0"}, allowed: []string{"a0"},
+		},
+		"replaces none that failed again with a budget of 0": {
+			policy:   func(p *policy.Settings) { p.PerOwner = policy.Number(0) },
+			machines: machinesOf("a", "vhhhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
+		},
+		"counts one that failed again in a failure domain that is down": {
+			policy:   func(p *policy.Settings) { neverStop(p); p.PerOwner = policy.Number(2) },
+			machines: concat(machinesOf("a", "vu", "x"), machinesOf("a", "uhhh", "y")), desired: 6, candidates: []string{"ax0", "ay0"},
+			refused: map[string]string{"ax0": ReasonFailureDomainDown, "ay0": ReasonBudgetUsed},
+		},
 		"does not wait for a scale-up": {
 			machines: machinesOf("a", "uhhhpppppp", ""), desired: 30, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},

@@ -56,7 +56,7 @@ func TestMachineSet(t *testing.T) {
 	set.Spec.Template.Labels = stringMap{"old": "1"}
 	set.Spec.Template.Spec.Version = "v1.36.1"
 	for range 2 { // the second time finds nothing to do
-		MachineSet(set, md)
+		PropagateToMachineSet(set, md)
 	}
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Labels:      propagatedLabels("hash"),

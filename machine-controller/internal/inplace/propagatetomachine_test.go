@@ -85,7 +85,7 @@ func TestPropagateMetadata(t *testing.T) {
 			set := setOf(test.labels, test.annotations)
 			given := set.DeepCopy()
 			for range 2 { // the second time finds nothing to do
-				Machine(machine, set)
+				PropagateToMachine(machine, set)
 				if diff := cmp.Diff(test.wantLabels, machine.Labels); diff != "" {
 					t.Errorf("labels: %s", diff)
 				}
@@ -111,7 +111,7 @@ func TestPropagateSpecInPlace(t *testing.T) {
 		Taints:          []clusterv1.MachineTaint{{Key: "k"}},
 	}
 	machine := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ClusterName: "c", Version: "v1", ProviderID: "id", FailureDomain: "y"}}
-	Machine(machine, set)
+	PropagateToMachine(machine, set)
 	want := clusterv1.MachineSpec{
 		ClusterName: "c", Version: "v1", ProviderID: "id", FailureDomain: "y", // these take a new Machine
 		ReadinessGates:  []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}},

@@ -39,8 +39,8 @@ var notPropagated = []string{
 	policyv1.FreezeAnnotation,
 }
 
-// MachineSet writes into a MachineSet the fields of its MachineDeployment that change without new Machines.
-func MachineSet(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment) {
+// PropagateToMachineSet writes into a MachineSet the fields of its MachineDeployment that change without new Machines.
+func PropagateToMachineSet(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment) {
 	hash := set.Labels[clusterv1.MachineDeploymentUniqueLabel]
 	all := maps.Clone(md.Spec.Template.Labels)
 	if all == nil {

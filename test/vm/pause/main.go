@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command guestprogram is the program of the tests' containers: it runs until it gets a signal. It is used as the
+// Command pause is the program of the tests' containers: it runs until it gets a signal. It is used as the
 // sandbox container and the workload.
 package main
 

@@ -23,10 +23,10 @@ const (
 	annotationsFromTemplate = "drover.io/annotations-from-template"
 )
 
-// Machine writes into a Machine the fields of its MachineSet's template that change in place: labels, annotations,
+// PropagateToMachine writes into a Machine the fields of its MachineSet's template that change in place: labels, annotations,
 // readiness gates, minReadySeconds, deletion timeouts and taints. All other fields need a new Machine. The annotations of a
-// Machine that is being deleted stay as they are: the owner of a deletion hook has removed it there for good.
-func Machine(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
+// PropagateToMachine that is being deleted stay as they are: the owner of a deletion hook has removed it there for good.
+func PropagateToMachine(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	if machine.DeletionTimestamp.IsZero() {
 		metadata(machine, set)
 	} else {

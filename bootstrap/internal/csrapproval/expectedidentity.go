@@ -56,7 +56,7 @@ func (a *approver) expectedIdentity(ctx context.Context, m *clusterv1.Machine, a
 			h.Names = append(h.Names, address)
 		}
 	}
-	control, err := a.controlPlane(ctx)
+	control, err := a.reservedForControlPlane(ctx)
 	if err != nil {
 		return h, err
 	}
@@ -110,10 +110,10 @@ func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]
 	return append(all, cloudAddresses...), nil
 }
 
-// controlPlane returns the names and addresses of the control plane: the endpoints of the Cluster, of the kubeconfig and of
+// reservedForControlPlane returns the names and addresses of the control plane: the endpoints of the Cluster, of the kubeconfig and of
 // the BootstrapConfigs, what these resolve to, the API server as pods see it and where it announces itself, and the Nodes
 // that the control plane runs on.
-func (a *approver) controlPlane(ctx context.Context) (policy.Reserved, error) {
+func (a *approver) reservedForControlPlane(ctx context.Context) (policy.Reserved, error) {
 	a.mu.Lock()
 	known, fresh := a.control, time.Now().Before(a.stale)
 	a.mu.Unlock()

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+// debianTools are shims in the folder bin of a host: an apt-get that installs curl and ca-certificates, and writes down
+// whether it trusts the operator's authorities by itself.
+const debianTools = `
+cat >bin/tool <<'TOOL'
+#!/bin/sh
+[ -e certs/drover.crt ] || echo "no certificates" >>log
+echo "update-ca-certificates" >>log
+TOOL
+cat >bin/apt-get <<'APT'
+#!/bin/sh
+echo "apt-get $(for a; do case $a in -*) ;; *) printf '%s ' "$a" ;; esac; done)$(cat apt/90drover-trust 2>/dev/null)" >>log
+case "$*" in *ca-certificates*) cp bin/tool bin/curl; cp bin/tool bin/update-ca-certificates ;; esac
+APT
+chmod +x bin/tool bin/apt-get
+`
+
+func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
+	t.Parallel()
+	const update, byItself = "update-ca-certificates", `Acquire::https::CAInfo "certs/drover.crt";`
+	for name, c := range map[string]struct {
+		image    []string
+		packages bool
+		want     []string
+	}{
+		"an image with both":                             {[]string{"curl", "update-ca-certificates"}, false, []string{update, update}},
+		"an image with both, and packages":               {[]string{"curl", "update-ca-certificates"}, true, []string{update, "apt-get install jq ", update, update}},
+		"an image with neither":                          {nil, false, []string{"apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update}},
+		"an image with neither, and packages":            {nil, true, []string{"apt-get install jq " + byItself, "apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update}},
+		"an image with curl alone":                       {[]string{"curl"}, false, []string{"apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update}},
+		"an image with certificates alone, and packages": {[]string{"update-ca-certificates"}, true, []string{update, "apt-get install jq ", update, "apt-get update ", "apt-get install curl ca-certificates ", update}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			run := func(script string) {
+				t.Helper()
+				command := exec.CommandContext(t.Context(), "bash", "-c", "set -euo pipefail\n"+script)
+				command.Dir, command.Env = root, []string{"PATH=" + filepath.Join(root, "bin")}
+				if out, err := command.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s\n%s", err, script, out)
+				}
+			}
+			must(t, os.Mkdir(filepath.Join(root, "bin"), 0o755))
+			for _, tool := range []string{"bash", "sh", "cat", "chmod", "cp", "mkdir", "base64", "gunzip", "gzip", "rm", "ln"} {
+				path, err := exec.LookPath(tool)
+				must(t, err)
+				must(t, os.Symlink(path, filepath.Join(root, "bin", tool)))
+			}
+			run(debianTools + "mkdir certs apt kubernetes\nfor name in " + strings.Join(c.image, " ") + "; do cp bin/tool bin/$name; done")
+			in := minimal(bootstrapv1.Debian)
+			authority, err := os.ReadFile("../internal/render/testdata/ca.crt")
+			must(t, err)
+			in.Spec.TrustedCAs = string(authority)
+			if c.packages {
+				in.Spec.Packages = []string{"jq"}
+			}
+			n, err := Describe(in)
+			must(t, err)
+			here := strings.NewReplacer("/usr/local/share/ca-certificates", "certs", "/etc/apt/apt.conf.d", "apt", "/etc/kubernetes", "kubernetes")
+			for _, command := range n.Early {
+				run(here.Replace(command))
+			}
+			if c.packages { // cloud-init installs them now, and then writes the files
+				run("apt-get --yes install jq")
+			}
+			must(t, os.WriteFile(filepath.Join(root, "certs", "drover.crt"), []byte(in.Spec.TrustedCAs), 0o644))
+			run(here.Replace(strings.Join(n.Setup, "\n")))
+			log, err := os.ReadFile(filepath.Join(root, "log"))
+			must(t, err)
+			if diff := cmp.Diff(c.want, strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if left, _ := filepath.Glob(filepath.Join(root, "apt", "*")); len(left) > 0 {
+				t.Errorf("apt still trusts the operator's authorities alone: %v", left)
+			}
+		})
+	}
+}
