@@ -103,6 +103,8 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stac
 	switch c.name {
 	case "aws":
 		args = append(args, "--endpoint="+c.api)
+	case "digitalocean":
+		env = append(env, "DIGITALOCEAN_API_URL="+c.api)
 	case "hetzner":
 		env = append(env, "HCLOUD_ENDPOINT="+c.api+"/v1")
 	case "qemu":

@@ -36,6 +36,14 @@ var clouds = []*cloud{
 		read:       "DescribeInstances by ID", reads: 5,
 	},
 	{
+		name: "digitalocean", kind: "DigitalOceanMachineTemplate", sizes: [2][]string{{"s-2vcpu-4gb"}, {"s-4vcpu-8gb"}},
+		providerID: regexp.MustCompile(`^digitalocean://[0-9]+$`),
+		// A claim is an SSH key that is added before a Droplet is requested, and deleted when the Droplet is listed, and with the
+		// machine, if it is still there.
+		budget: map[string]int{"POST /v2/droplets": 1, "DELETE /v2/droplets/{id}": 1, "POST /v2/account/keys": 1, "DELETE /v2/account/keys/{id}": 2},
+		read:   "GET /v2/droplets/{id}", reads: 6,
+	},
+	{
 		name: "hetzner", kind: "HetznerMachineTemplate", sizes: [2][]string{{"cx33"}, {"cx43"}},
 		providerID: regexp.MustCompile(`^hcloud://[0-9]+$`),
 		budget:     map[string]int{"POST /v1/servers": 1, "DELETE /v1/servers/{id}": 1},

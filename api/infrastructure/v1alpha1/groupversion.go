@@ -21,6 +21,8 @@ var (
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
+		&DigitalOceanMachine{}, &DigitalOceanMachineList{},
+		&DigitalOceanMachineTemplate{}, &DigitalOceanMachineTemplateList{},
 		&HetznerMachine{}, &HetznerMachineList{},
 		&HetznerMachineTemplate{}, &HetznerMachineTemplateList{},
 		&AWSMachine{}, &AWSMachineList{},

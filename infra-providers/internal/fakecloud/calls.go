@@ -15,8 +15,8 @@ import (
 
 var (
 	soapMethod = regexp.MustCompile(`<(?:\w+:)?Body[^>]*><(?:\w+:)?(\w+)`)
-	// idInPath is a part of a path that is an ID.
-	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27})(/|$)`)
+	// idInPath is a part of a path that is an ID: a number, a UUID, or anything with a colon, as a fingerprint or a tag.
+	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27}|[^/]*:[^/]*)(/|$)`)
 )
 
 // callCounter counts the calls of an API and forwards them.

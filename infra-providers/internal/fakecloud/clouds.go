@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/simulator"
 
 	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/digitalocean/digitaloceanfake"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
@@ -24,10 +25,11 @@ type cloud struct {
 
 // clouds start each cloud, to be served at an address.
 var clouds = map[string]func(address string) (cloud, error){
-	"aws":       newFakeAWS,
-	"hetzner":   newFakeHetzner,
-	"openstack": newFakeOpenStack,
-	"vsphere":   newFakeVSphere,
+	"aws":          newFakeAWS,
+	"digitalocean": newFakeDigitalOcean,
+	"hetzner":      newFakeHetzner,
+	"openstack":    newFakeOpenStack,
+	"vsphere":      newFakeVSphere,
 }
 
 func newFakeAWS(string) (cloud, error) {
@@ -36,6 +38,15 @@ func newFakeAWS(string) (cloud, error) {
 		return cloud{}, err
 	}
 	return cloud{ec2, func() []string { return append(ec2.Leftovers(), ec2.Violations()...) }}, nil
+}
+
+func newFakeDigitalOcean(string) (cloud, error) {
+	team, err := digitaloceanfake.Start(digitaloceanfake.Options{ActionDelay: 1, Limited: true})
+	if err != nil {
+		return cloud{}, err
+	}
+	handler, err := proxyTo(team.Endpoint)
+	return cloud{handler, func() []string { return append(team.Leftovers(), team.Violations()...) }}, err
 }
 
 func newFakeHetzner(string) (cloud, error) {

@@ -61,7 +61,7 @@ func objects(namespace string, count int, every time.Duration) (all []*caller) {
 func TestNamespaceThatLoopsLeavesTheRateToOthers(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]driver.Limits{
-		"AWS": {PerSecond: 10, Burst: 50}, "Hetzner": {PerSecond: 0.5, Burst: 300}, "OpenStack": {PerSecond: 20, Burst: 100}, "vSphere": {PerSecond: 20, Burst: 40},
+		"AWS": {PerSecond: 10, Burst: 50}, "DigitalOcean": {PerSecond: 0.35, Burst: 40}, "Hetzner": {PerSecond: 0.5, Burst: 300}, "OpenStack": {PerSecond: 20, Burst: 100}, "vSphere": {PerSecond: 20, Burst: 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -43,6 +43,11 @@ var clouds = map[string]cloudTemplates{
 		{"rocky", "rocky", image{"Rocky-9-EC2-Base-9.*.${AWS_IMAGE_ARCHITECTURE:=x86_64}", "792107900819"}},
 		{"amazonlinux", "amazonlinux", image{"al2023-ami-2023.*-${AWS_IMAGE_ARCHITECTURE:=x86_64}", "137112412989"}},
 	}},
+	// The images of the cloud have slugs; that of Flatcar is a custom image that you have uploaded.
+	"digitalocean": {kind: "DigitalOceanMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{Name: "ubuntu-24-04-x64"}}, {"debian", "debian", image{Name: "debian-13-x64"}},
+		{"rocky", "rocky", image{Name: "rockylinux-9-x64"}}, {"flatcar", "flatcar", image{Name: "${DIGITALOCEAN_IMAGE_NAME:=flatcar-stable}"}},
+	}},
 	"hetzner": {kind: "HetznerMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{Name: "ubuntu-24.04"}}, {"debian", "debian", image{Name: "debian-13"}}, {"rocky", "rocky", image{Name: "rocky-9"}},
 	}},
