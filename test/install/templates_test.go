@@ -23,6 +23,7 @@ import (
 var required = map[string]string{
 	"CLUSTER_NAME": "edge", "NAMESPACE": "default", "KUBERNETES_VERSION": "v1.36.3", "CONTROL_PLANE_ENDPOINT_HOST": "api.example.test",
 	"AWS_REGION": "eu-central-1", "AWS_SUBNET_ID": "subnet-0123456789abcdef0", "AWS_SECURITY_GROUP_ID": "sg-0123456789abcdef0",
+	"GOOGLE_PROJECT": "my-project", "GOOGLE_ZONE": "europe-west3-a", "GOOGLE_SUBNETWORK": "nodes",
 	"HCLOUD_SSH_KEY": "ops", "OPENSTACK_NETWORK": "workers",
 	"VSPHERE_DATACENTER": "dc1", "VSPHERE_COMPUTE_CLUSTER": "c1", "VSPHERE_DATASTORE": "fast", "VSPHERE_NETWORK": "workers",
 	"QEMU_IMAGE_URL": "https://images.example.test/noble.img", "QEMU_IMAGE_SHA256": strings.Repeat("0", 64),

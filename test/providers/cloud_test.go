@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -105,6 +106,8 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stac
 		args = append(args, "--endpoint="+c.api)
 	case "digitalocean":
 		env = append(env, "DIGITALOCEAN_API_URL="+c.api)
+	case "google":
+		args = append(args, "--endpoint="+c.api, "--token-endpoint="+c.api+"/token")
 	case "hetzner":
 		env = append(env, "HCLOUD_ENDPOINT="+c.api+"/v1")
 	case "qemu":
@@ -125,11 +128,33 @@ func (c *cloud) offer(ctx context.Context, stack *framework.Stack, namespace, na
 		return err
 	}
 	var documents bytes.Buffer
-	err = parsed.ExecuteTemplate(&documents, c.name, map[string]any{"Namespace": namespace, "Name": name, "API": c.api, "Sizes": c.sizes[size]})
+	key, err := c.key(ctx)
+	if err != nil {
+		return err
+	}
+	err = parsed.ExecuteTemplate(&documents, c.name, map[string]any{"Namespace": namespace, "Name": name, "API": c.api, "Key": key, "Sizes": c.sizes[size]})
 	if err != nil {
 		return err
 	}
 	return framework.Apply(ctx, stack.ManagementClient, documents.Bytes())
+}
+
+// key returns the key of an account that only the cloud knows, where it has one.
+func (c *cloud) key(ctx context.Context) (string, error) {
+	if c.name != "google" {
+		return "", nil
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api+"/key", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	content, err := io.ReadAll(response.Body)
+	return string(content), err
 }
 
 // left names what exists in the cloud.

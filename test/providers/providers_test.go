@@ -44,6 +44,14 @@ var clouds = []*cloud{
 		read:   "GET /v2/droplets/{id}", reads: 6,
 	},
 	{
+		name: "google", kind: "GoogleMachineTemplate", sizes: [2][]string{{"n4-standard-2", "europe-west3-a"}, {"n4-standard-4", "europe-west3-b"}},
+		providerID: regexp.MustCompile(`^gce://drover-test/europe-west3-[ab]/[a-z0-9-]+$`),
+		budget: map[string]int{
+			"POST /compute/v1/projects/drover-test/zones/{name}/instances": 1, "DELETE /compute/v1/projects/drover-test/zones/{name}/instances/{name}": 1,
+		},
+		read: "GET /compute/v1/projects/drover-test/zones/{name}/instances/{name}", reads: 6,
+	},
+	{
 		name: "hetzner", kind: "HetznerMachineTemplate", sizes: [2][]string{{"cx33"}, {"cx43"}},
 		providerID: regexp.MustCompile(`^hcloud://[0-9]+$`),
 		budget:     map[string]int{"POST /v1/servers": 1, "DELETE /v1/servers/{id}": 1},

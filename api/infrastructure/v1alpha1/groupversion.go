@@ -37,6 +37,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&QEMUMachineTemplate{}, &QEMUMachineTemplateList{},
 		&RestartRemediation{}, &RestartRemediationList{},
 		&RestartRemediationTemplate{}, &RestartRemediationTemplateList{},
+		&GoogleMachine{}, &GoogleMachineList{},
+		&GoogleMachineTemplate{}, &GoogleMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

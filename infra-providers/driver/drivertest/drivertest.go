@@ -14,6 +14,7 @@ import (
 	"context"
 	"maps"
 	"testing"
+	"time"
 
 	"drover.io/infra-providers/driver"
 )
@@ -139,11 +140,22 @@ func request[C any](env Environment[C], id driver.Identity) driver.Request[C] {
 
 func create[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
-	created, err := env.Driver.Create(t.Context(), request(env, id))
+	created, err := tryCreate(t, env, request(env, id))
 	if err != nil {
 		t.Fatalf("creating %s: %v", id.Name, err)
 	}
 	return created
+}
+
+// tryCreate creates an instance as the generic reconciler does: again while the creation is unfinished.
+func tryCreate[C any](t *testing.T, env Environment[C], req driver.Request[C]) (driver.Instance, error) {
+	t.Helper()
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
+		created, err := env.Driver.Create(t.Context(), req)
+		if !driver.IsUnfinished(err) || time.Now().After(deadline) {
+			return created, err
+		}
+	}
 }
 
 func all[C any](ctx context.Context, from driver.Driver[C], owner driver.Owner) ([]driver.Instance, error) {

@@ -221,7 +221,7 @@ func shortages[C any](t *testing.T, env Environment[C]) {
 			continue
 		}
 		refuse()
-		if _, err := env.Driver.Create(t.Context(), request(env, identity(2))); !is(err) {
+		if _, err := tryCreate(t, env, request(env, identity(2))); !is(err) {
 			t.Errorf("creating while %s: got %v", refusal, err)
 		}
 		if err := env.Driver.Delete(t.Context(), identity(2)); err != nil {

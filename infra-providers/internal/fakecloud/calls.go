@@ -10,11 +10,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 )
 
 var (
 	soapMethod = regexp.MustCompile(`<(?:\w+:)?Body[^>]*><(?:\w+:)?(\w+)`)
+	// nameInPath is a part of a path of Compute Engine that is a name.
+	nameInPath = regexp.MustCompile(`/(zones|instances|disks|operations|machineTypes)/[a-z0-9-]+`)
 	// idInPath is a part of a path that is an ID: a number, a UUID, or anything with a colon, as a fingerprint or a tag.
 	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27}|[^/]*:[^/]*)(/|$)`)
 )
@@ -54,8 +57,12 @@ func (c *callCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // operation names a call: by EC2's action, by SOAP's method, or by HTTP's method and the path without IDs.
 func operation(r *http.Request, body []byte) string {
+	path := idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
+	if strings.HasPrefix(path, "/compute/v1/projects/") {
+		return r.Method + " " + nameInPath.ReplaceAllString(path, "/$1/{name}")
+	}
 	if r.Method != http.MethodPost {
-		return r.Method + " " + idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
+		return r.Method + " " + path
 	}
 	if found := soapMethod.FindSubmatch(body); found != nil {
 		return string(found[1])
@@ -66,5 +73,5 @@ func operation(r *http.Request, body []byte) string {
 		}
 		return form.Get("Action")
 	}
-	return r.Method + " " + idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
+	return r.Method + " " + path
 }

@@ -12,6 +12,7 @@ import (
 
 	"drover.io/infra-providers/aws/awsfake"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
+	"drover.io/infra-providers/google/googlefake"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
@@ -27,6 +28,7 @@ type cloud struct {
 var clouds = map[string]func(address string) (cloud, error){
 	"aws":          newFakeAWS,
 	"digitalocean": newFakeDigitalOcean,
+	"google":       newFakeGoogle,
 	"hetzner":      newFakeHetzner,
 	"openstack":    newFakeOpenStack,
 	"vsphere":      newFakeVSphere,
@@ -47,6 +49,21 @@ func newFakeDigitalOcean(string) (cloud, error) {
 	}
 	handler, err := proxyTo(team.Endpoint)
 	return cloud{handler, func() []string { return append(team.Leftovers(), team.Violations()...) }}, err
+}
+
+// googleKey is the path of the JSON key of the service account.
+const googleKey = "GET /key"
+
+// newFakeGoogle starts a Compute Engine that also serves the key with which it is used.
+func newFakeGoogle(string) (cloud, error) {
+	gce, err := googlefake.New(googlefake.Options{OperationReads: 1, StoppingReads: 1})
+	if err != nil {
+		return cloud{}, err
+	}
+	served := http.NewServeMux()
+	served.Handle("/", gce)
+	served.HandleFunc(googleKey, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(gce.Key()) })
+	return cloud{served, func() []string { return append(gce.Leftovers(), gce.Violations()...) }}, nil
 }
 
 func newFakeHetzner(string) (cloud, error) {

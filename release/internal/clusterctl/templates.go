@@ -33,7 +33,8 @@ type cloudTemplates struct {
 	flavors    []flavor
 }
 
-// clouds have templates. Owners of images at AWS are the accounts that the distributions publish from.
+// clouds have templates. Owners of images are the accounts, or at Google the projects, that the
+// distributions publish from.
 var clouds = map[string]cloudTemplates{
 	"aws": {kind: "AWSMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-${ARCHITECTURE:=amd64}-server-*", "099720109477"}},
@@ -47,6 +48,12 @@ var clouds = map[string]cloudTemplates{
 	"digitalocean": {kind: "DigitalOceanMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{Name: "ubuntu-24-04-x64"}}, {"debian", "debian", image{Name: "debian-13-x64"}},
 		{"rocky", "rocky", image{Name: "rockylinux-9-x64"}}, {"flatcar", "flatcar", image{Name: "${DIGITALOCEAN_IMAGE_NAME:=flatcar-stable}"}},
+	}},
+	"google": {kind: "GoogleMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{"ubuntu-2404-lts-${ARCHITECTURE:=amd64}", "ubuntu-os-cloud"}},
+		{"flatcar", "flatcar", image{"flatcar-stable", "kinvolk-public"}},
+		{"debian", "debian", image{Name: "${GOOGLE_IMAGE_FAMILY:=debian-13}"}}, {"rhel", "rhel", image{Name: "${GOOGLE_IMAGE_FAMILY:=rhel-9}"}},
+		{"rocky", "rocky", image{Name: "${GOOGLE_IMAGE_FAMILY:=rocky-9}"}},
 	}},
 	"hetzner": {kind: "HetznerMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{Name: "ubuntu-24.04"}}, {"debian", "debian", image{Name: "debian-13"}}, {"rocky", "rocky", image{Name: "rocky-9"}},

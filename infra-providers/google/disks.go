@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package google
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	compute "google.golang.org/api/compute/v1"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/google/label"
+	"drover.io/infra-providers/google/request"
+)
+
+// unreachable is the code of a warning that a list is incomplete.
+const unreachable = "UNREACHABLE"
+
+func errUnreachable(scopes []string) error {
+	slices.Sort(scopes)
+	return fmt.Errorf("Compute Engine could not list %s", strings.Join(scopes, ", ")) //nolint:staticcheck // it is a name
+}
+
+func sorted[V any](items map[string]V) []string { return slices.Sorted(maps.Keys(items)) }
+
+// disks yields the disks of the project that match a filter, over all zones and pages, and a failure last.
+func (d *Driver) disks(ctx context.Context, filter string) iter.Seq2[*compute.Disk, error] {
+	return func(yield func(*compute.Disk, error) bool) {
+		for token := ""; ; {
+			page, err := d.api.Disks.AggregatedList(d.project).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
+			if err == nil && len(page.Unreachables) > 0 {
+				err = errUnreachable(page.Unreachables)
+			}
+			if err != nil {
+				yield(nil, toError(err))
+				return
+			}
+			for _, scope := range sorted(page.Items) {
+				if warning := page.Items[scope].Warning; warning != nil && warning.Code == unreachable {
+					yield(nil, errUnreachable([]string{scope}))
+					return
+				}
+				for _, found := range page.Items[scope].Disks {
+					if !yield(found, nil) {
+						return
+					}
+				}
+			}
+			if token = page.NextPageToken; token == "" {
+				return
+			}
+		}
+	}
+}
+
+// ownDisks returns the disks of a machine. One of another machine with the same UID is left out; one that lacks labels is a
+// failure, as its owner is unknown.
+func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compute.Disk, err error) {
+	if id.UID == "" {
+		return nil, nil
+	}
+	for disk, err := range d.disks(ctx, label.Filter(id)) {
+		if err != nil {
+			return nil, err
+		}
+		identity := label.Decode(disk.Labels)
+		if identity.UID != id.UID {
+			continue
+		}
+		identity.ProviderID = request.Partial(disk.SelfLink)
+		if err := id.Check(identity); err == nil {
+			own = append(own, disk)
+		} else if driver.IsUntagged(err) {
+			return nil, err
+		}
+	}
+	return own, nil
+}
+
+// deleteDetached deletes those of the disks that are attached to no instance.
+func (d *Driver) deleteDetached(ctx context.Context, disks []*compute.Disk) error {
+	for _, disk := range disks {
+		if len(disk.Users) > 0 {
+			continue
+		}
+		_, err := d.api.Disks.Delete(d.project, request.Last(disk.Zone), disk.Name).Context(ctx).Do()
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("deleting disk %q: %w", disk.Name, toError(err))
+		}
+		logr.FromContextOrDiscard(ctx).Info("deleted disk", "disk", disk.Name)
+	}
+	return nil
+}
+
+// isForeign reports whether the deletion of an instance would delete an attached disk that is not the machine's own. A list
+// may be behind, so a disk that it does not have is read.
+func (d *Driver) isForeign(ctx context.Context, id driver.Identity, zone string, attached *compute.AttachedDisk, own []*compute.Disk) (bool, error) {
+	if !attached.AutoDelete || attached.Type != "PERSISTENT" {
+		return false, nil
+	}
+	if slices.ContainsFunc(own, func(disk *compute.Disk) bool {
+		return request.Partial(disk.SelfLink) == request.Partial(attached.Source)
+	}) {
+		return false, nil
+	}
+	if !strings.Contains(attached.Source, "/zones/") {
+		return true, nil // no disk of Drover is regional
+	}
+	disk, err := d.api.Disks.Get(d.project, zone, request.Last(attached.Source)).Context(ctx).Do()
+	if err != nil {
+		return false, toError(err)
+	}
+	return id.Check(label.Decode(disk.Labels)) != nil, nil
+}
+
+// AttachedObjects implements driver.AttachedObjectLister. Local SSDs and addresses do not exist without their instance.
+func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
+		for disk, err := range d.disks(ctx, label.OwnerFilter(owner)) {
+			if err != nil {
+				yield(driver.AttachedObject{}, err)
+				return
+			}
+			identity := label.Decode(disk.Labels)
+			if !owns(owner, identity.Owner) {
+				continue
+			}
+			created, _ := time.Parse(time.RFC3339, disk.CreationTimestamp)
+			if !yield(driver.AttachedObject{Kind: "disk", ID: request.Partial(disk.SelfLink), Identity: identity, Created: created}, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package google
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	compute "google.golang.org/api/compute/v1"
+	"google.golang.org/api/option"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/google/inflight"
+	"drover.io/infra-providers/google/label"
+	"drover.io/infra-providers/google/request"
+	"drover.io/runtime/egress"
+	"drover.io/runtime/expiring"
+	"drover.io/runtime/httplimit"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=googlemachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=googlemachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=googlemachinetemplates,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=googlemachinetemplates/status,verbs=patch
+
+const (
+	// callTimeout bounds one call of the API. An answer that takes longer counts as lost.
+	callTimeout = 30 * time.Second
+	// maxAnswer is how many bytes one answer may have: many times what a page of 500 instances has.
+	maxAnswer = 64 << 20
+	// maxPageSize is the maximum page size of the API.
+	maxPageSize = 500
+	// endpoint is that of Google.
+	endpoint = "https://compute.googleapis.com"
+)
+
+// Options are the settings of the provider.
+type Options struct {
+	// Endpoint replaces Google's own, for example by a private one in a VPC. It has no path.
+	Endpoint string
+	// TokenEndpoint is where tokens are requested with keys of service accounts. Empty means Google's own.
+	TokenEndpoint string
+	// PageSize is the number of resources on a page of a list; zero means the maximum of the API.
+	PageSize int64
+	// Clock is the real clock if it is nil.
+	Clock clock.PassiveClock
+}
+
+// Cloud returns the description of Compute Engine. The limits leave capacity for other clients of the project: it permits
+// 25 reads, 25 lists and 25 changes a second.
+func Cloud(options Options) driver.Cloud[*infrav1.GoogleMachine, InstanceConfig] {
+	return driver.Cloud[*infrav1.GoogleMachine, InstanceConfig]{
+		Name:           "google",
+		NewMachine:     func() *infrav1.GoogleMachine { return &infrav1.GoogleMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.GoogleMachineList{} },
+		NewTemplate:    func() driver.Template[*infrav1.GoogleMachine] { return &infrav1.GoogleMachineTemplate{} },
+		Config:         NewInstanceConfig,
+		Account:        toAccount,
+		Alternatives:   alternatives,
+		Offering:       toOffering,
+		Limits:         driver.Limits{PerSecond: 10, Burst: 50},
+		Connect: func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+			return connect(ctx, options, account, credentials)
+		},
+	}
+}
+
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
+// driver.Restarter, driver.ConsoleReader and driver.AttachedObjectLister.
+type Driver struct {
+	api     *compute.Service
+	project string
+	lookup  *request.Lookup
+	inserts *inflight.Insertions
+	// process distinguishes the requests of this process from those of an earlier one.
+	process  string
+	attempts atomic.Uint64
+	stops    expiring.Map[string, string]
+	pageSize int64
+}
+
+// connect reads the key and makes no call. The SDK repeats no call: retries are the same for all clouds and happen outside
+// the drivers.
+func connect(ctx context.Context, options Options, account driver.Account, secret driver.Credentials) (*Driver, error) {
+	tokens, err := newTokenSource(options, account, secret)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: callTimeout, Transport: authorized{tokens, httplimit.Wrap(newTransport(), maxAnswer)}, CheckRedirect: egress.NoRedirects}
+	url := strings.TrimRight(cmp.Or(options.Endpoint, endpoint), "/") + "/compute/v1/"
+	api, err := compute.NewService(ctx, option.WithHTTPClient(client), option.WithEndpoint(url))
+	if err != nil {
+		return nil, fmt.Errorf("configuring the client of Compute Engine: %w", err)
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	d := &Driver{
+		api:      api,
+		project:  account.Region,
+		lookup:   request.NewLookup(api, options.Clock),
+		inserts:  inflight.New(options.Clock),
+		process:  string(uuid.NewUUID()),
+		pageSize: cmp.Or(options.PageSize, maxPageSize),
+	}
+	d.stops.Clock, d.stops.TTL, d.stops.Max = options.Clock, time.Hour, maxStops
+	return d, nil
+}
+
+// Get implements driver.Driver.
+func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := d.find(ctx, id)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if found == nil {
+		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("instance of %q", id.Name)}
+	}
+	checked, err := id.Checked(d.toInstance(found))
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	checked.Message, err = d.stopMessage(ctx, found, checked)
+	return checked, err
+}
+
+// Delete implements driver.Driver. The disks that were created with the instance are deleted with it; those that a failed
+// insertion left, or that were detached, are deleted by themselves.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	found, err := d.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if found != nil {
+		instance, err := id.Checked(d.toInstance(found))
+		if err != nil {
+			return err
+		}
+		id.UID = instance.Identity.UID
+	}
+	own, err := d.ownDisks(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := d.deleteDetached(ctx, own); err != nil {
+		return err
+	}
+	if found == nil {
+		d.inserts.Delete(id)
+		return nil
+	}
+	return d.deleteInstance(ctx, id, found, own)
+}
+
+// deleteInstance deletes an instance after it has made sure that no disk of another owner is deleted with it.
+func (d *Driver) deleteInstance(ctx context.Context, id driver.Identity, found *compute.Instance, own []*compute.Disk) error {
+	if isDeleting(found) {
+		return nil
+	}
+	zone, kept := request.Last(found.Zone), false
+	for _, attached := range found.Disks {
+		keep, err := d.isForeign(ctx, id, zone, attached, own)
+		if err != nil {
+			return err
+		}
+		if keep {
+			if _, err := d.api.Instances.SetDiskAutoDelete(d.project, zone, found.Name, false, attached.DeviceName).Context(ctx).Do(); err != nil {
+				return toError(err)
+			}
+			kept = true
+		}
+	}
+	if kept {
+		return nil // that takes a moment; the instance is not being deleted, so Delete is called again
+	}
+	_, err := d.api.Instances.Delete(d.project, zone, found.Name).Context(ctx).Do()
+	if err != nil && !isNotFound(err) {
+		return toError(err)
+	}
+	return nil
+}
+
+// isDeleting reports whether an instance is being deleted or stopped. One that is only stopped is deleted afterwards.
+func isDeleting(found *compute.Instance) bool { return toState(found.Status) == driver.Stopping }
+
+// List implements driver.Driver. An instance whose insertion may still fail is left out: it would be taken for the machine's
+// and count as missing when it is gone, although another zone may have capacity.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		for found, err := range d.instances(ctx, label.OwnerFilter(owner)) {
+			if err != nil {
+				yield(driver.Instance{}, err)
+				return
+			}
+			instance := d.toInstance(found)
+			if mayFail(found) || !owns(owner, instance.Identity.Owner) {
+				continue
+			}
+			if instance.Message, err = d.stopMessage(ctx, found, instance); err != nil {
+				yield(driver.Instance{}, err)
+				return
+			}
+			if !yield(instance, nil) {
+				return
+			}
+		}
+	}
+}
+
+// owns reports whether what was found belongs to an owner; everything belongs to an empty one.
+func owns(owner, found driver.Owner) bool {
+	return owner == (driver.Owner{}) || owner.Owns(found) && (owner.UID == "" || owner.UID == found.UID)
+}
+
+// find returns the instance of an identity, or nil if there is none. It fails while that is unknown. It is read by its name
+// where the zone is known, because a list may be behind.
+func (d *Driver) find(ctx context.Context, id driver.Identity) (*compute.Instance, error) {
+	if id.ProviderID != "" {
+		zone, name, ok := d.parseProviderID(id.ProviderID)
+		if !ok {
+			return nil, nil
+		}
+		return d.read(ctx, zone, name)
+	}
+	if id.UID == "" {
+		return nil, nil
+	}
+	if found, err := d.findListed(ctx, id); err != nil || found != nil {
+		return found, err
+	}
+	if inserted, ok := d.inserts.Get(id); ok {
+		return d.findInserted(ctx, id, inserted)
+	}
+	if d.inserts.InStartupWindow() {
+		return nil, errCreationUnknown
+	}
+	return nil, nil
+}
+
+// findInserted returns the instance of an insertion whose end is not known, and fails while it may still appear.
+func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted inflight.Insertion) (*compute.Instance, error) {
+	found, err := d.read(ctx, inserted.Zone, id.Name)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil && label.Decode(found.Labels).UID == id.UID {
+		return found, nil
+	}
+	if inserted.Operation != "" {
+		operation, err := d.api.ZoneOperations.Get(d.project, inserted.Zone, inserted.Operation).Context(ctx).Do()
+		forgotten := isNotFound(err)
+		if err != nil && !forgotten {
+			return nil, toError(err)
+		}
+		if forgotten || operation.Status == operationDone {
+			d.inserts.Delete(id)
+			return nil, nil
+		}
+	}
+	if d.inserts.MayAppear(inserted) {
+		return nil, errNotListedYet
+	}
+	return nil, nil
+}
+
+// findListed returns the instance that is listed for the UID of an identity, or nil. Another machine may have the same UID,
+// so there may be several.
+func (d *Driver) findListed(ctx context.Context, id driver.Identity) (*compute.Instance, error) {
+	var listed []*compute.Instance
+	var converted []driver.Instance
+	for found, err := range d.instances(ctx, label.Filter(id)) {
+		if err != nil {
+			return nil, err
+		}
+		if instance := d.toInstance(found); instance.Identity.UID == id.UID {
+			listed, converted = append(listed, found), append(converted, instance)
+		}
+	}
+	own := id.Own(converted)
+	if len(own) == 0 {
+		return nil, nil
+	}
+	first := slices.MinFunc(own, func(a, b driver.Instance) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ProviderID, b.ProviderID))
+	})
+	return listed[slices.IndexFunc(converted, func(i driver.Instance) bool { return i.ProviderID == first.ProviderID })], nil
+}
+
+// read returns an instance by its name, or nil. Unlike a list, that is never behind.
+func (d *Driver) read(ctx context.Context, zone, name string) (*compute.Instance, error) {
+	found, err := d.api.Instances.Get(d.project, zone, name).Context(ctx).Do()
+	if isNotFound(err) {
+		return nil, nil
+	}
+	return found, toError(err)
+}
+
+// instances yields the instances of the project that match a filter, over all zones and pages, and a failure last.
+func (d *Driver) instances(ctx context.Context, filter string) iter.Seq2[*compute.Instance, error] {
+	return func(yield func(*compute.Instance, error) bool) {
+		for token := ""; ; {
+			page, err := d.api.Instances.AggregatedList(d.project).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
+			if err == nil && len(page.Unreachables) > 0 {
+				err = errUnreachable(page.Unreachables)
+			}
+			if err != nil {
+				yield(nil, toError(err))
+				return
+			}
+			for _, scope := range sorted(page.Items) {
+				if warning := page.Items[scope].Warning; warning != nil && warning.Code == unreachable {
+					yield(nil, errUnreachable([]string{scope}))
+					return
+				}
+				for _, found := range page.Items[scope].Instances {
+					if !yield(found, nil) {
+						return
+					}
+				}
+			}
+			if token = page.NextPageToken; token == "" {
+				return
+			}
+		}
+	}
+}
