@@ -262,9 +262,16 @@ func TestDropletWithoutTagsStopsATakeover(t *testing.T) {
 	req := newRequest(t, "m", minimalSpec())
 	cloud.LoseOperation("POST /v2/droplets")
 	_, _ = connect(t, cloud).Create(t.Context(), req)
-	_, err := after(t, cloud, claim.Window).Create(t.Context(), req)
-	if err == nil || driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), "no tags") {
-		t.Errorf("got %v, want a transient error about the Droplet without tags", err)
+	d := after(t, cloud, claim.Window)
+	for range 3 {
+		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), "no tags") {
+			t.Errorf("got %v, want a transient error about the Droplet without tags", err)
+		}
+	}
+	// Another process waits for it, too.
+	_, err := after(t, cloud, 2*claim.Window).Create(t.Context(), req)
+	if err == nil || !strings.Contains(err.Error(), "no tags") {
+		t.Errorf("got %v from another process, want an error about the Droplet without tags", err)
 	}
 	wantDroplets(t, cloud, 1)
 }

@@ -76,15 +76,18 @@ func (d *Driver) claim(ctx context.Context, id driver.Identity) (claim.Claim, er
 	case !mine && have.Fresh(d.clock.Now()):
 		return claim.Claim{}, errBusy
 	}
+	if !mine {
+		// The claim stays until this succeeds: it has the time since which such a Droplet may exist.
+		if err := d.checkNamesakes(ctx, id, have); err != nil {
+			return claim.Claim{}, err
+		}
+	}
 	if err := d.claims.Delete(ctx, have); err != nil {
 		return claim.Claim{}, err
 	}
 	next, taken, err := d.claims.Take(ctx, want)
 	if err == nil && !taken {
 		err = errBusy
-	}
-	if err == nil && !mine {
-		err = d.checkNamesakes(ctx, id, have)
 	}
 	return next, err
 }
@@ -238,6 +241,11 @@ func (d *Driver) ensureReservedIP(ctx context.Context, id driver.Identity, dropl
 		if err != nil {
 			return err
 		}
+		// What was requested under a claim that was lost is not known.
+		next.DropletID, next.ReservedIP = droplet.ID, claim.Requested
+		if err := d.claims.Write(ctx, next); err != nil {
+			return err
+		}
 		claimed = &next
 	case claimed.ReservedIP != "" && claimed.ReservedIP != claim.Requested:
 		return nil
@@ -250,8 +258,11 @@ func (d *Driver) ensureReservedIP(ctx context.Context, id driver.Identity, dropl
 		return err
 	}
 	claimed.DropletID = droplet.ID
-	if len(addresses) == 0 {
+	switch {
+	case len(addresses) == 0:
 		return d.createReservedIP(ctx, *claimed)
+	case claimed.ReservedIP == "":
+		return fmt.Errorf("Droplet %d has reserved IP %s, which was not made for it: unassign that, so that it gets its own", droplet.ID, addresses[0]) //nolint:staticcheck // a name
 	}
 	claimed.ReservedIP = addresses[0]
 	return d.claims.Write(ctx, *claimed)
@@ -260,6 +271,7 @@ func (d *Driver) ensureReservedIP(ctx context.Context, id driver.Identity, dropl
 // createReservedIP requests a reserved IP. The claim records the request first: a deletion waits for the outcome of one without
 // an answer, because nothing identifies an address whose Droplet does not exist any more.
 func (d *Driver) createReservedIP(ctx context.Context, claimed claim.Claim) error {
+	earlier := claimed.ReservedIP
 	claimed.Written, claimed.ReservedIP = d.clock.Now(), claim.Requested
 	if err := d.claims.Write(ctx, claimed); err != nil {
 		return err
@@ -269,13 +281,26 @@ func (d *Driver) createReservedIP(ctx context.Context, claimed claim.Claim) erro
 	case isUnanswered(err):
 		return fmt.Errorf("creating the reserved IP: %w", err)
 	case err != nil:
-		claimed.ReservedIP = ""
-		_ = d.claims.Write(ctx, claimed) // a request that remains recorded only delays a deletion
+		d.withdrawRequest(ctx, claimed, earlier)
 		return fmt.Errorf("creating the reserved IP, for which the Droplet must have no other action in progress: %w", err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("created reserved IP", "ip", created.IP)
 	claimed.ReservedIP = created.IP
 	return d.claims.Write(ctx, claimed)
+}
+
+// withdrawRequest removes the record of a refused request, so that an address which the Droplet gets from somebody else does not
+// count as the machine's own. It stays after an earlier request without an answer, or if the Droplet has an address: another
+// caller may have created that. A record that stays otherwise only delays a deletion.
+func (d *Driver) withdrawRequest(ctx context.Context, claimed claim.Claim, earlier string) {
+	if earlier != "" {
+		return
+	}
+	if addresses, err := d.reservedIPsOf(ctx, claimed.DropletID); err != nil || len(addresses) > 0 {
+		return
+	}
+	claimed.ReservedIP = ""
+	_ = d.claims.Write(ctx, claimed)
 }
 
 // reservedIPsOf returns the reserved IPs that are assigned to a Droplet.

@@ -129,14 +129,18 @@ func (d *Driver) deleteVolumesOf(ctx context.Context, id driver.Identity, drople
 }
 
 // deleteReservedIPOf deletes the reserved IP of a machine with a Droplet: the one that its claim records, because an operator
-// may have assigned another one to the Droplet. Without a record it is the one that the creation assigned.
+// may have assigned another one to the Droplet. If the claim records no request, the machine has none; without a claim, or
+// after a request without an answer, it is the one that the Droplet has.
 func (d *Driver) deleteReservedIPOf(ctx context.Context, id driver.Identity, dropletID int) error {
 	claimed, err := d.claims.Read(ctx, id)
 	if err != nil {
 		return err
 	}
 	requested := claimed != nil && claimed.ReservedIP == claim.Requested
-	if claimed != nil && claimed.ReservedIP != "" && !requested {
+	switch {
+	case claimed != nil && claimed.ReservedIP == "":
+		return nil
+	case claimed != nil && !requested:
 		return d.deleteRecordedIP(ctx, *claimed)
 	}
 	addresses, err := d.reservedIPsOf(ctx, dropletID)

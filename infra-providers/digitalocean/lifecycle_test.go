@@ -164,6 +164,40 @@ func TestReservedIPOfAnOperatorStays(t *testing.T) {
 	}
 }
 
+// TestReservedIPThatWasAssignedBeforeTheMachinesOwnStays: where the team has no room for another address, an operator may
+// assign one that exists.
+func TestReservedIPThatWasAssignedBeforeTheMachinesOwnStays(t *testing.T) {
+	t.Parallel()
+	cloud := newEnv(t, digitaloceanfake.Options{})
+	spec := fullSpec()
+	spec.Volumes = nil
+	req := newRequest(t, "m", spec)
+	cloud.RefuseOperation("POST /v2/reserved_ips", http.StatusUnprocessableEntity, "unprocessable_entity")
+	if _, err := connect(t, cloud).Create(t.Context(), req); err == nil {
+		t.Fatal("the address was not refused")
+	}
+	cloud.SwapReservedIP(cloud.Droplets()[0].ID, "192.0.2.7")
+	_, err := connect(t, cloud).Create(t.Context(), req)
+	if err == nil || driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), "192.0.2.7") {
+		t.Errorf("got %v, want a transient error about the address", err)
+	}
+	mustDelete(t, connect(t, cloud), req.Identity)
+	if diff := cmp.Diff([]string{"reserved IP 192.0.2.7"}, cloud.Leftovers()); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
+// TestReservedIPWithoutAnAnswerIsTheMachinesOwn: it is deleted with the machine.
+func TestReservedIPWithoutAnAnswerIsTheMachinesOwn(t *testing.T) {
+	t.Parallel()
+	cloud := newEnv(t, digitaloceanfake.Options{})
+	req := newRequest(t, "m", fullSpec())
+	cloud.LoseOperation("POST /v2/reserved_ips")
+	_, _ = connect(t, cloud).Create(t.Context(), req)
+	mustDelete(t, connect(t, cloud), req.Identity)
+	wantNoLeftovers(t, cloud)
+}
+
 // TestDropletIsDeletedLast: no later call would delete a volume or an address without it.
 func TestDropletIsDeletedLast(t *testing.T) {
 	t.Parallel()
