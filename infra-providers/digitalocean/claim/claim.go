@@ -206,6 +206,9 @@ func (c Claim) fingerprint() string {
 // parse reads a claim from its key; ok is false for one that is no claim.
 func parse(key godo.Key) (claim Claim, ok bool) {
 	fields := strings.Split(key.Name, " ")
+	if len(fields) == 5 {
+		fields = append(fields, "") // the cloud, or a user who renames the key, may leave out the space at the end
+	}
 	parts := strings.SplitN(key.PublicKey, " ", 3)
 	if len(fields) != 6 || fields[0] != Prefix || len(parts) != 3 {
 		return claim, false

@@ -33,6 +33,17 @@ func TestClaimIsReadBack(t *testing.T) {
 	}
 }
 
+// TestClaimWithoutTheSpaceAtTheEndIsReadBack: a claim without a reserved IP has one at the end of its name.
+func TestClaimWithoutTheSpaceAtTheEndIsReadBack(t *testing.T) {
+	t.Parallel()
+	want := example()
+	want.ReservedIP = ""
+	got, ok := parse(godo.Key{ID: 7, Name: strings.TrimSpace(want.name()), PublicKey: want.publicKey()})
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("claim (-want +got):\n%s", diff)
+	}
+}
+
 // TestNamesCannotAddAKey: the key becomes a line of authorized_keys of root.
 func TestNamesCannotAddAKey(t *testing.T) {
 	t.Parallel()

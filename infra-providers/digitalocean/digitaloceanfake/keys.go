@@ -64,7 +64,7 @@ func createKey(c *Cloud, r request) (any, *refusal) {
 	case c.keyOf(found) != nil:
 		return nil, unprocessable("SSH Key is already in use on your account")
 	}
-	created := &key{ID: newID(), Name: body.Name, PublicKey: body.PublicKey, Fingerprint: found}
+	created := &key{ID: newID(), Name: strings.TrimSpace(body.Name), PublicKey: body.PublicKey, Fingerprint: found}
 	c.keys[created.ID] = created
 	return object{"ssh_key": renderKey(created)}, nil
 }
@@ -82,7 +82,7 @@ func updateKey(c *Cloud, r request) (any, *refusal) {
 	if found == nil {
 		return nil, notFound()
 	}
-	found.Name = decode[struct{ Name string }](r).Name
+	found.Name = strings.TrimSpace(decode[struct{ Name string }](r).Name)
 	return object{"ssh_key": renderKey(found)}, nil
 }
 
