@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/digitalocean/godo"
 	"github.com/go-logr/logr"
@@ -95,6 +96,9 @@ func (d *Driver) deleteDroplet(ctx context.Context, id driver.Identity, droplet 
 		if err := d.deleteReservedIPOf(ctx, id, droplet.ID); err != nil {
 			return false, err
 		}
+		if err := d.untagReservedIP(ctx, droplet); err != nil {
+			return false, err
+		}
 	}
 	if tag.Has(droplet.Tags, tag.Volumes) {
 		if deleted, err := d.deleteVolumesOf(ctx, id, droplet); err != nil || !deleted {
@@ -153,6 +157,21 @@ func (d *Driver) deleteReservedIPOf(ctx context.Context, id driver.Identity, dro
 		}
 	}
 	return err
+}
+
+// untagReservedIP marks a Droplet as one whose machine has no reserved IP any more, before the claim with the record is deleted:
+// the next call would otherwise delete one that an operator assigned.
+func (d *Driver) untagReservedIP(ctx context.Context, droplet *godo.Droplet) error {
+	resources := []godo.Resource{{ID: strconv.Itoa(droplet.ID), Type: godo.DropletResourceType}}
+	for _, name := range droplet.Tags {
+		if !tag.Has([]string{name}, tag.ReservedIP) {
+			continue
+		}
+		if _, err := d.client.Tags.UntagResources(ctx, name, &godo.UntagResourcesRequest{Resources: resources}); err != nil && !isNotFound(err) {
+			return fmt.Errorf("removing tag %q from Droplet %d: %w", name, droplet.ID, err)
+		}
+	}
+	return nil
 }
 
 func (d *Driver) deleteReservedIP(ctx context.Context, address string) error {

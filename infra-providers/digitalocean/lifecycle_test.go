@@ -164,6 +164,29 @@ func TestReservedIPOfAnOperatorStays(t *testing.T) {
 	}
 }
 
+// TestReservedIPOfAnOperatorStaysWhenADeletionIsRepeated: by then the claim with the record of the machine's own is deleted.
+func TestReservedIPOfAnOperatorStaysWhenADeletionIsRepeated(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]digitaloceanfake.Options{"the Droplet's deletion fails": {}, "the Droplet's deletion takes time": {ActionDelay: 20}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := newEnv(t, options)
+			spec := fullSpec()
+			spec.Volumes = nil
+			created := mustCreate(t, connect(t, cloud), newRequest(t, "m", spec))
+			cloud.SwapReservedIP(number(t, created.ID), "192.0.2.7")
+			if options.ActionDelay == 0 {
+				cloud.RefuseOperation("DELETE /v2/droplets/{id}", http.StatusInternalServerError, "server_error")
+			}
+			_ = connect(t, cloud).Delete(t.Context(), created.Identity)
+			mustDelete(t, connect(t, cloud), created.Identity)
+			if diff := cmp.Diff([]string{"reserved IP 192.0.2.7"}, cloud.Leftovers()); diff != "" {
+				t.Errorf("left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestReservedIPThatWasAssignedBeforeTheMachinesOwnStays: where the team has no room for another address, an operator may
 // assign one that exists.
 func TestReservedIPThatWasAssignedBeforeTheMachinesOwnStays(t *testing.T) {
