@@ -248,30 +248,33 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*compute.Instanc
 	return nil, nil
 }
 
-// findInserted returns the instance of an insertion whose end is not known, and fails while it may still appear.
+// findInserted returns the instance of an insertion whose end is not known, and fails while it may still appear. It may appear
+// until the operation ends, so that is read first.
 func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted inflight.Insertion) (*compute.Instance, error) {
-	found, err := d.read(ctx, inserted.Zone, id.Name)
-	if err != nil {
-		return nil, err
-	}
-	if found != nil && label.Decode(found.Labels).UID == id.UID {
-		return found, nil
-	}
+	ended := false
 	if inserted.Operation != "" {
 		operation, err := d.api.ZoneOperations.Get(d.project, inserted.Zone, inserted.Operation).Context(ctx).Do()
 		forgotten := isNotFound(err)
 		if err != nil && !forgotten {
 			return nil, toError(err)
 		}
-		if forgotten || operation.Status == operationDone {
-			d.inserts.Delete(id)
-			return nil, nil
-		}
+		ended = forgotten || operation.Status == operationDone
 	}
-	if d.inserts.MayAppear(inserted) {
+	found, err := d.read(ctx, inserted.Zone, id.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found != nil && label.Decode(found.Labels).UID == id.UID:
+		return found, nil
+	case ended:
+		d.inserts.Delete(id)
+		return nil, nil
+	case d.inserts.MayAppear(inserted):
 		return nil, errNotListedYet
+	default:
+		return nil, nil
 	}
-	return nil, nil
 }
 
 // findListed returns the instance that is listed for the UID of an identity, or nil. Another machine may have the same UID,
