@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/google/googlefake"
 )
@@ -46,5 +47,39 @@ func TestListsHaveNoUserData(t *testing.T) {
 	}
 	if got := longest.Load(); got == 0 || got > 16<<10 {
 		t.Errorf("a list with one instance has %d bytes", got)
+	}
+}
+
+// TestZoneThatCannotBeListedStopsNoOther: machines that were never requested there are created and deleted.
+func TestZoneThatCannotBeListedStopsNoOther(t *testing.T) {
+	t.Parallel()
+	gce := newEnv(t, googlefake.Options{})
+	d := gce.connect(t)
+	gce.cloud.Disconnect(googlefake.ZoneB)
+	fallsBack := newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) {
+		s.Fallbacks = []infrav1.GoogleFallback{{Zone: googlefake.ZoneB}}
+	}))
+	if created, err := create(t, d, fallsBack); err == nil {
+		t.Errorf("got %+v, although it may exist in the other zone", created)
+	}
+	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := identity
+	id.ProviderID = created.ProviderID
+	for range 3 {
+		err = d.Delete(t.Context(), id)
+		_, _ = d.Get(t.Context(), id)
+	}
+	if left := gce.cloud.Leftovers(); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+	if err == nil {
+		t.Error("the deletion is complete, although disks may exist in the other zone")
+	}
+	gce.cloud.Disconnect("")
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
 	}
 }
