@@ -88,7 +88,7 @@ func (o *Options) apply(name string, settings ctrl.Options) ctrl.Options {
 	settings.PprofBindAddress = o.PprofBindAddress
 	settings.LeaderElection = o.LeaderElect
 	settings.LeaderElectionID = name
-	settings.LeaderElectionNamespace = o.LeaderElectionNamespace
+	settings.LeaderElectionNamespace = o.OwnNamespace()
 	settings.LeaderElectionReleaseOnCancel = true
 	settings.GracefulShutdownTimeout = new(shutdownTimeout)
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &o.LeaseDuration, &o.RenewDeadline, &o.RetryPeriod

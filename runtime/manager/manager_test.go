@@ -69,6 +69,10 @@ func TestManagerUsesItsFlags(t *testing.T) {
 	if o.OwnNamespace() != "leases" {
 		t.Errorf("Leases are in %q", o.OwnNamespace())
 	}
+	o.LeaderElectionNamespace = ""
+	if outside := o.apply("name", ctrl.Options{}); outside.LeaderElectionNamespace != "kube-system" {
+		t.Errorf("outside of a pod Leases are in %q", outside.LeaderElectionNamespace)
+	}
 	o.Namespace = ""
 	if all := o.apply("name", ctrl.Options{}); all.Cache.DefaultNamespaces != nil {
 		t.Errorf("without --namespace the cache is of %v", all.Cache.DefaultNamespaces)

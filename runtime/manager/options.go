@@ -92,7 +92,7 @@ func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":9440", "address of /healthz and /readyz; empty turns them off")
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof; empty turns it off")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "run only while holding the leader election Lease")
-	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the Leases; empty is the namespace of the pod")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the Leases; empty is the namespace of the pod, or kube-system outside of one")
 	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long replicas that do not lead wait for a leader that no longer renews its Lease")
 	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader tries to renew its Lease before it exits")
 	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two attempts to get or renew the Lease")
