@@ -134,7 +134,7 @@ func (d *Driver) stopMessage(ctx context.Context, found *compute.Instance, insta
 	if known, ok := d.stops.Get(key); ok {
 		return known, nil
 	}
-	filter := fmt.Sprintf("operationType=%q AND targetId=%d", preempted, found.Id)
+	filter := fmt.Sprintf("(operationType=%q) AND (targetId=%d)", preempted, found.Id)
 	operations, err := d.api.ZoneOperations.List(d.project, instance.FailureDomain).Filter(filter).MaxResults(1).Context(ctx).Do()
 	if err != nil {
 		return "", toError(err)

@@ -72,6 +72,18 @@ func alternatives(config InstanceConfig) (all []InstanceConfig) {
 	return all
 }
 
+// zones returns the zones in which the instance may be requested.
+func zones(config InstanceConfig) []string {
+	if config.Pinned {
+		return []string{config.Zone}
+	}
+	all := []string{config.Zone, config.Spec.Zone}
+	for _, fallback := range config.Spec.Fallbacks {
+		all = append(all, cmp.Or(fallback.Zone, config.Spec.Zone))
+	}
+	return all
+}
+
 // toOffering returns what may lack capacity: a machine type in a zone, Spot VMs apart from others.
 func toOffering(config InstanceConfig) (machineType, zone string) {
 	machineType = config.Spec.MachineType

@@ -29,7 +29,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return d.continueInsertion(ctx, req, inserted)
 	}
 	found, err := d.findListed(ctx, req.Identity)
-	if err != nil {
+	if err != nil && !isIncomplete(err, zones(req.Config)...) {
 		return driver.Instance{}, err
 	}
 	if found != nil {
@@ -172,7 +172,7 @@ func (d *Driver) findNamesake(ctx context.Context, req driver.Request[InstanceCo
 		return driver.Instance{}, fmt.Errorf("the zone has another instance with the name of this machine (%s): delete one of them", instance.ProviderID)
 	}
 	own, err := d.ownDisks(ctx, req.Identity)
-	if err != nil {
+	if err != nil && !isIncomplete(err, req.Config.Zone) {
 		return driver.Instance{}, err
 	}
 	if err := d.deleteDetached(ctx, own); err != nil {

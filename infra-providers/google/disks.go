@@ -5,6 +5,7 @@ package google
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -23,9 +24,20 @@ import (
 // unreachable is the code of a warning that a list is incomplete.
 const unreachable = "UNREACHABLE"
 
-func errUnreachable(scopes []string) error {
-	slices.Sort(scopes)
-	return fmt.Errorf("Compute Engine could not list %s", strings.Join(scopes, ", ")) //nolint:staticcheck // it is a name
+// incompleteError is the last element of a list that lacks what is in some zones.
+type incompleteError struct{ scopes []string }
+
+func (e *incompleteError) Error() string {
+	return "Compute Engine could not list " + strings.Join(slices.Compact(slices.Sorted(slices.Values(e.scopes))), ", ")
+}
+
+// isIncomplete reports whether a list lacks what is in other zones than these, and nothing else.
+func isIncomplete(err error, has ...string) bool {
+	incomplete, ok := errors.AsType[*incompleteError](err)
+	return ok && !slices.ContainsFunc(incomplete.scopes, func(scope string) bool {
+		scope = request.Last(scope) // a zone, or a region
+		return slices.ContainsFunc(has, func(zone string) bool { return zone == scope || strings.HasPrefix(zone, scope+"-") })
+	})
 }
 
 func sorted[V any](items map[string]V) []string { return slices.Sorted(maps.Keys(items)) }
@@ -33,19 +45,17 @@ func sorted[V any](items map[string]V) []string { return slices.Sorted(maps.Keys
 // disks yields the disks of the project that match a filter, over all zones and pages, and a failure last.
 func (d *Driver) disks(ctx context.Context, filter string) iter.Seq2[*compute.Disk, error] {
 	return func(yield func(*compute.Disk, error) bool) {
+		incomplete := &incompleteError{}
 		for token := ""; ; {
 			page, err := d.api.Disks.AggregatedList(d.project).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
-			if err == nil && len(page.Unreachables) > 0 {
-				err = errUnreachable(page.Unreachables)
-			}
 			if err != nil {
 				yield(nil, toError(err))
 				return
 			}
+			incomplete.scopes = append(incomplete.scopes, page.Unreachables...)
 			for _, scope := range sorted(page.Items) {
 				if warning := page.Items[scope].Warning; warning != nil && warning.Code == unreachable {
-					yield(nil, errUnreachable([]string{scope}))
-					return
+					incomplete.scopes = append(incomplete.scopes, scope)
 				}
 				for _, found := range page.Items[scope].Disks {
 					if !yield(found, nil) {
@@ -54,21 +64,24 @@ func (d *Driver) disks(ctx context.Context, filter string) iter.Seq2[*compute.Di
 				}
 			}
 			if token = page.NextPageToken; token == "" {
-				return
+				break
 			}
+		}
+		if len(incomplete.scopes) > 0 {
+			yield(nil, incomplete)
 		}
 	}
 }
 
 // ownDisks returns the disks of a machine. One of another machine with the same UID is left out; one that lacks labels is a
-// failure, as its owner is unknown.
+// failure, as its owner is unknown. With an incompleteError it returns those that are listed.
 func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compute.Disk, err error) {
 	if id.UID == "" {
 		return nil, nil
 	}
 	for disk, err := range d.disks(ctx, label.Filter(id)) {
 		if err != nil {
-			return nil, err
+			return own, err
 		}
 		identity := label.Decode(disk.Labels)
 		if identity.UID != id.UID {

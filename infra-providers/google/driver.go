@@ -37,10 +37,15 @@ import (
 const (
 	// callTimeout bounds one call of the API. An answer that takes longer counts as lost.
 	callTimeout = 30 * time.Second
-	// maxAnswer is how many bytes one answer may have: many times what a page of 500 instances has.
+	// maxAnswer is how many bytes one answer may have: many times what instanceFields of a page of 500 instances have.
 	maxAnswer = 64 << 20
 	// maxPageSize is the maximum page size of the API.
 	maxPageSize = 500
+	// instanceFields are the fields of a list of instances that are used. The metadata, with the user data, are half a MiB of each
+	// instance.
+	instanceFields = "nextPageToken,unreachables,items/*/warning,items/*/instances(id,name,zone,status,statusMessage," +
+		"creationTimestamp,lastStartTimestamp,lastStopTimestamp,labels,labelFingerprint,networkInterfaces,scheduling," +
+		"disks(type,autoDelete,source,deviceName))"
 	// endpoint is that of Google.
 	endpoint = "https://compute.googleapis.com"
 )
@@ -150,7 +155,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		id.UID = instance.Identity.UID
 	}
 	own, err := d.ownDisks(ctx, id)
-	if err != nil {
+	if err != nil && (found == nil || !isIncomplete(err)) {
 		return err
 	}
 	if err := d.deleteDetached(ctx, own); err != nil {
@@ -248,39 +253,47 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*compute.Instanc
 	return nil, nil
 }
 
-// findInserted returns the instance of an insertion whose end is not known, and fails while it may still appear.
+// findInserted returns the instance of an insertion whose end is not known, and fails while it may still appear. It may appear
+// until the operation ends, so that is read first.
 func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted inflight.Insertion) (*compute.Instance, error) {
-	found, err := d.read(ctx, inserted.Zone, id.Name)
-	if err != nil {
-		return nil, err
-	}
-	if found != nil && label.Decode(found.Labels).UID == id.UID {
-		return found, nil
-	}
+	ended := false
 	if inserted.Operation != "" {
 		operation, err := d.api.ZoneOperations.Get(d.project, inserted.Zone, inserted.Operation).Context(ctx).Do()
 		forgotten := isNotFound(err)
 		if err != nil && !forgotten {
 			return nil, toError(err)
 		}
-		if forgotten || operation.Status == operationDone {
-			d.inserts.Delete(id)
-			return nil, nil
-		}
+		ended = forgotten || operation.Status == operationDone
 	}
-	if d.inserts.MayAppear(inserted) {
+	found, err := d.read(ctx, inserted.Zone, id.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found != nil && label.Decode(found.Labels).UID == id.UID:
+		return found, nil
+	case ended:
+		d.inserts.Delete(id)
+		return nil, nil
+	case d.inserts.MayAppear(inserted):
 		return nil, errNotListedYet
+	default:
+		return nil, nil
 	}
-	return nil, nil
 }
 
 // findListed returns the instance that is listed for the UID of an identity, or nil. Another machine may have the same UID,
-// so there may be several.
+// so there may be several. An instance that is its own is returned although a zone cannot be listed.
 func (d *Driver) findListed(ctx context.Context, id driver.Identity) (*compute.Instance, error) {
 	var listed []*compute.Instance
 	var converted []driver.Instance
+	var incomplete error
 	for found, err := range d.instances(ctx, label.Filter(id)) {
-		if err != nil {
+		switch {
+		case isIncomplete(err):
+			incomplete = err
+			continue
+		case err != nil:
 			return nil, err
 		}
 		if instance := d.toInstance(found); instance.Identity.UID == id.UID {
@@ -288,8 +301,8 @@ func (d *Driver) findListed(ctx context.Context, id driver.Identity) (*compute.I
 		}
 	}
 	own := id.Own(converted)
-	if len(own) == 0 {
-		return nil, nil
+	if len(own) == 0 || incomplete != nil && id.Check(own[0].Identity) != nil {
+		return nil, incomplete
 	}
 	first := slices.MinFunc(own, func(a, b driver.Instance) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ProviderID, b.ProviderID))
@@ -309,19 +322,17 @@ func (d *Driver) read(ctx context.Context, zone, name string) (*compute.Instance
 // instances yields the instances of the project that match a filter, over all zones and pages, and a failure last.
 func (d *Driver) instances(ctx context.Context, filter string) iter.Seq2[*compute.Instance, error] {
 	return func(yield func(*compute.Instance, error) bool) {
+		incomplete := &incompleteError{}
 		for token := ""; ; {
-			page, err := d.api.Instances.AggregatedList(d.project).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
-			if err == nil && len(page.Unreachables) > 0 {
-				err = errUnreachable(page.Unreachables)
-			}
+			page, err := d.api.Instances.AggregatedList(d.project).Fields(instanceFields).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
 			if err != nil {
 				yield(nil, toError(err))
 				return
 			}
+			incomplete.scopes = append(incomplete.scopes, page.Unreachables...)
 			for _, scope := range sorted(page.Items) {
 				if warning := page.Items[scope].Warning; warning != nil && warning.Code == unreachable {
-					yield(nil, errUnreachable([]string{scope}))
-					return
+					incomplete.scopes = append(incomplete.scopes, scope)
 				}
 				for _, found := range page.Items[scope].Instances {
 					if !yield(found, nil) {
@@ -330,8 +341,11 @@ func (d *Driver) instances(ctx context.Context, filter string) iter.Seq2[*comput
 				}
 			}
 			if token = page.NextPageToken; token == "" {
-				return
+				break
 			}
+		}
+		if len(incomplete.scopes) > 0 {
+			yield(nil, incomplete)
 		}
 	}
 }

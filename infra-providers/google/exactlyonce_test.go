@@ -4,7 +4,9 @@
 package google_test
 
 import (
+	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,6 +171,40 @@ func TestNothingIsMissingInTheStartupWindow(t *testing.T) {
 	gce.advance(inflight.Window)
 	if _, err := d.Get(t.Context(), never); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
+	}
+}
+
+// TestInsertionThatEndsBetweenTwoReadsIsNotMissed: an instance that does not exist yet may exist when its operation has ended.
+func TestInsertionThatEndsBetweenTwoReadsIsNotMissed(t *testing.T) {
+	t.Parallel()
+	operationReads := atomic.Int64{}
+	gce := newEnv(t, googlefake.Options{Faults: func(method string) googlefake.Fault {
+		switch {
+		case method == "zoneOperations.get":
+			operationReads.Add(1)
+		case method == "instances.get" && operationReads.Load() < 2:
+			return googlefake.Fault{Status: http.StatusNotFound, Reason: "notFound", Message: "The resource was not found"}
+		}
+		return googlefake.Fault{}
+	}})
+	d := gce.connect(t)
+	gce.cloud.HideNext(100)
+	req := newRequest(identity, newConfig(t, unchanged))
+	for range 2 {
+		if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want an UnfinishedError", err)
+		}
+	}
+	for range 3 {
+		if err := d.Delete(t.Context(), identity); err != nil {
+			t.Logf("deleting: %v", err)
+		}
+		if _, err := d.Get(t.Context(), identity); driver.IsNotFound(err) {
+			break
+		}
+	}
+	if left := gce.cloud.Leftovers(); len(left) > 0 {
+		t.Errorf("the instance counts as gone, and %q is left", left)
 	}
 }
 

@@ -307,13 +307,23 @@ func (c *Cloud) listOperations(p map[string]string) (any, error) {
 	return list, nil
 }
 
-// parseFilter returns a function that reports whether the fields of a resource match a filter of a list.
+// parseFilter returns a function that reports whether the fields of a resource match a filter of a list. Several expressions
+// need parentheses.
 func parseFilter(filter string) (func(field func(string) (string, bool)) bool, error) {
 	type condition struct{ field, value string }
 	var all []condition
+	several := strings.Contains(filter, " AND ")
 	for text := range strings.SplitSeq(filter, " AND ") {
 		if text == "" {
 			continue
+		}
+		if several {
+			inner, opened := strings.CutPrefix(text, "(")
+			inner, closed := strings.CutSuffix(inner, ")")
+			if !opened || !closed {
+				return nil, refuse(http.StatusBadRequest, "invalid", "Invalid value for field 'filter': '%s'.", filter)
+			}
+			text = inner
 		}
 		if field, ok := strings.CutSuffix(text, ":*"); ok {
 			all = append(all, condition{field, "*"})

@@ -117,7 +117,7 @@ func (c *Cloud) act(call discovery.Call, body []byte, fault Fault) ([]byte, erro
 		c.addViolation(fmt.Errorf("answering %s: %w", call.Name, err))
 		return nil, err
 	}
-	return content, nil
+	return selectFields(content, call.Parameters["fields"])
 }
 
 func (c *Cloud) dispatch(call discovery.Call, body []byte, fault Fault) (any, error) {

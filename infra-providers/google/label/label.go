@@ -91,9 +91,10 @@ func OwnerFilter(owner driver.Owner) string {
 	if owner == (driver.Owner{}) {
 		return filter
 	}
+	filter = "(" + filter + ")" // Compute Engine requires parentheses around each of several expressions
 	for tag, value := range (driver.Identity{Owner: owner}).Tags() {
 		if tag != driver.TagMachineUID && tag != driver.TagMachine && value != "" {
-			filter += " AND " + equal(keys[tag], value)
+			filter += " AND (" + equal(keys[tag], value) + ")"
 		}
 	}
 	return filter

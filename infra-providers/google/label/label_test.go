@@ -84,3 +84,14 @@ func TestFiltersQuoteNothingElse(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestSeveralExpressionsHaveParentheses, as Compute Engine requires.
+func TestSeveralExpressionsHaveParentheses(t *testing.T) {
+	t.Parallel()
+	got := label.OwnerFilter(driver.Owner{Namespace: "team", Name: "home"})
+	for expression := range strings.SplitSeq(got, " AND ") {
+		if !strings.HasPrefix(expression, "(") || !strings.HasSuffix(expression, ")") {
+			t.Errorf("%q has no parentheses in %q", expression, got)
+		}
+	}
+}
