@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -126,6 +127,8 @@ func (o *Options) validate() error {
 	switch {
 	case o.MetricsCertDir != "" && !o.MetricsSecure:
 		return errors.New("--metrics-cert-dir has no effect without --metrics-secure")
+	case o.MetricsCertDir != "" && !hasCertificate(o.MetricsCertDir):
+		return fmt.Errorf("--metrics-cert-dir must be a folder with tls.crt and tls.key, not %q", o.MetricsCertDir)
 	case !(o.KubeAPIQPS < 0 || o.KubeAPIQPS > 0): // 0 would be the client's default of 5, and NaN nothing at all
 		return fmt.Errorf("--kube-api-qps must be greater than 0, or negative for no limit, not %v", o.KubeAPIQPS)
 	case o.RenewDeadline <= o.RetryPeriod*6/5: // client-go adds a fifth to the period at random
@@ -134,4 +137,15 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: %s, %s", o.LeaseDuration, o.RenewDeadline)
 	}
 	return nil
+}
+
+// hasCertificate reports whether a folder has a certificate. Without one controller-runtime would make one itself, without a
+// word.
+func hasCertificate(folder string) bool {
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }

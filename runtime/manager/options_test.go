@@ -6,6 +6,8 @@ package manager
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -71,5 +73,22 @@ func TestParsePrintsVersionAndHelp(t *testing.T) {
 		if _, err := parse(out, "program", []string{argument}, nil); !errors.Is(err, ErrDone) || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: printed %q, error %v", argument, out, err)
 		}
+	}
+}
+
+func TestFolderWithoutACertificateIsRefused(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	args := []string{"--metrics-secure", "--metrics-cert-dir=" + folder}
+	if _, err := Parse("program", args, nil); err == nil || !strings.Contains(err.Error(), "--metrics-cert-dir must be a folder with tls.crt and tls.key") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Parse("program", args, nil); err != nil {
+		t.Error(err)
 	}
 }

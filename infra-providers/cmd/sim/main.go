@@ -27,6 +27,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if stateDir == "" {
+		return errors.New("--state-dir must not be empty")
+	}
 	hosts, err := hypervisor.Open(stateDir)
 	if err != nil {
 		return err
