@@ -10,11 +10,8 @@
 package hetzner
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -217,10 +214,7 @@ func encodeUserData(userData []byte, format string) (string, error) {
 	}
 	compressed := userData
 	if utf8.Valid(userData) {
-		var err error
-		if compressed, err = compress(userData); err != nil {
-			return "", err
-		}
+		compressed = driver.Compress(userData)
 	}
 	encoded := base64.StdEncoding.EncodeToString(compressed)
 	if len(encoded) > maxUserData {
@@ -231,18 +225,6 @@ func encodeUserData(userData []byte, format string) (string, error) {
 
 // bootstrapField is the field of the Machine that names the bootstrap data.
 const bootstrapField = "spec.bootstrap.dataSecretName"
-
-func compress(data []byte) ([]byte, error) {
-	buffer := &bytes.Buffer{}
-	writer, err := gzip.NewWriterLevel(buffer, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	_, err = writer.Write(data)
-	// Close writes the rest, so the buffer is complete only afterwards.
-	err = errors.Join(err, writer.Close())
-	return buffer.Bytes(), err
-}
 
 // invalid returns an InvalidConfigurationError of a field.
 func invalid(field, format string, values ...any) error {

@@ -4,8 +4,6 @@
 package launch
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 
@@ -23,7 +21,7 @@ func encodeUserData(data []byte, format string) (*string, error) {
 	}
 	compressed := data
 	if len(data) > MaxUserData && format != "ignition" {
-		compressed = compress(data)
+		compressed = driver.Compress(data)
 	}
 	if len(compressed) > MaxUserData {
 		return nil, &driver.InvalidConfigurationError{
@@ -33,13 +31,4 @@ func encodeUserData(data []byte, format string) (*string, error) {
 	}
 	encoded := base64.StdEncoding.EncodeToString(compressed)
 	return &encoded, nil
-}
-
-// compress is deterministic, because a repeated request must be identical.
-func compress(data []byte) []byte {
-	buffer := &bytes.Buffer{}
-	writer, _ := gzip.NewWriterLevel(buffer, gzip.BestCompression) // fails for an unknown level only
-	_, _ = writer.Write(data)                                      // a buffer accepts everything
-	_ = writer.Close()
-	return buffer.Bytes()
 }

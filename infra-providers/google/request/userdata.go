@@ -4,8 +4,6 @@
 package request
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"unicode/utf8"
@@ -36,7 +34,7 @@ func addUserData(items map[string]string, data []byte, format string) error {
 		return tooLong(len(data), len(data))
 	}
 	if utf8.Valid(data) {
-		data = compress(data)
+		data = driver.Compress(data)
 	}
 	encoded := base64.StdEncoding.EncodeToString(data)
 	if len(encoded) > MaxUserData {
@@ -49,13 +47,4 @@ func addUserData(items map[string]string, data []byte, format string) error {
 func tooLong(size, sent int) error {
 	return &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf(
 		"%d bytes (%d to send) are not text of at most %d bytes, which Compute Engine accepts: move files to an image or to a download", size, sent, MaxUserData)}
-}
-
-// compress is deterministic, because a repeated request must be identical.
-func compress(data []byte) []byte {
-	buffer := &bytes.Buffer{}
-	writer, _ := gzip.NewWriterLevel(buffer, gzip.BestCompression) // fails for an unknown level only
-	_, _ = writer.Write(data)                                      // a buffer accepts everything
-	_ = writer.Close()
-	return buffer.Bytes()
 }

@@ -7,8 +7,6 @@
 package guestinfo
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
 )
 
 // Limit is how long one variable may be, in bytes: a guest requests it in one message of 64 KiB.
@@ -37,10 +36,7 @@ var ErrTooLong = errors.New("too long")
 
 // UserData returns the variables that hold user data in a format.
 func UserData(format string, data []byte) (map[string]string, error) {
-	encoded, err := encode(data)
-	if err != nil {
-		return nil, err
-	}
+	encoded := encode(data)
 	if len(encoded) > Limit {
 		return nil, fmt.Errorf("%w: %d bytes are %d when compressed and encoded, and vSphere takes %d", ErrTooLong, len(data), len(encoded), Limit)
 	}
@@ -80,8 +76,7 @@ func Metadata(host Host) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := encode(content)
-	return map[string]string{"guestinfo.metadata": encoded, "guestinfo.metadata.encoding": encoding}, err
+	return map[string]string{"guestinfo.metadata": encode(content), "guestinfo.metadata.encoding": encoding}, nil
 }
 
 // ethernet is a card as network configuration version 2 has it.
@@ -145,18 +140,4 @@ func Check(format string, networks []infrav1.VSphereNetwork) (field string, err 
 	return "", nil
 }
 
-// encode compresses without a time stamp, so that equal data stay equal.
-func encode(data []byte) (string, error) {
-	var compressed bytes.Buffer
-	writer, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	if _, err := writer.Write(data); err != nil {
-		return "", err
-	}
-	if err := writer.Close(); err != nil {
-		return "", err
-	}
-	return base64.StdEncoding.EncodeToString(compressed.Bytes()), nil
-}
+func encode(data []byte) string { return base64.StdEncoding.EncodeToString(driver.Compress(data)) }
