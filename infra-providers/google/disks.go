@@ -5,7 +5,6 @@ package google
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -15,62 +14,27 @@ import (
 
 	"github.com/go-logr/logr"
 	compute "google.golang.org/api/compute/v1"
+	"k8s.io/utils/ptr"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/google/label"
 	"drover.io/infra-providers/google/request"
 )
 
-// unreachable is the code of a warning that a list is incomplete.
-const unreachable = "UNREACHABLE"
-
-// incompleteError is the last element of a list that lacks what is in some zones.
-type incompleteError struct{ scopes []string }
-
-func (e *incompleteError) Error() string {
-	return "Compute Engine could not list " + strings.Join(slices.Compact(slices.Sorted(slices.Values(e.scopes))), ", ")
-}
-
-// isIncomplete reports whether a list lacks what is in other zones than these, and nothing else.
-func isIncomplete(err error, has ...string) bool {
-	incomplete, ok := errors.AsType[*incompleteError](err)
-	return ok && !slices.ContainsFunc(incomplete.scopes, func(scope string) bool {
-		scope = request.Last(scope) // a zone, or a region
-		return slices.ContainsFunc(has, func(zone string) bool { return zone == scope || strings.HasPrefix(zone, scope+"-") })
-	})
-}
-
-func sorted[V any](items map[string]V) []string { return slices.Sorted(maps.Keys(items)) }
-
 // disks yields the disks of the project that match a filter, over all zones and pages, and a failure last.
 func (d *Driver) disks(ctx context.Context, filter string) iter.Seq2[*compute.Disk, error] {
-	return func(yield func(*compute.Disk, error) bool) {
-		incomplete := &incompleteError{}
-		for token := ""; ; {
-			page, err := d.api.Disks.AggregatedList(d.project).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
-			if err != nil {
-				yield(nil, toError(err))
-				return
-			}
-			incomplete.scopes = append(incomplete.scopes, page.Unreachables...)
-			for _, scope := range sorted(page.Items) {
-				if warning := page.Items[scope].Warning; warning != nil && warning.Code == unreachable {
-					incomplete.scopes = append(incomplete.scopes, scope)
-				}
-				for _, found := range page.Items[scope].Disks {
-					if !yield(found, nil) {
-						return
-					}
-				}
-			}
-			if token = page.NextPageToken; token == "" {
-				break
-			}
+	return allPages(func(token string) (p page[*compute.Disk], err error) {
+		answer, err := d.api.Disks.AggregatedList(d.project).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
+		if err != nil {
+			return p, err
 		}
-		if len(incomplete.scopes) > 0 {
-			yield(nil, incomplete)
+		p.unreachable, p.next = answer.Unreachables, answer.NextPageToken
+		for _, scope := range slices.Sorted(maps.Keys(answer.Items)) {
+			zone := answer.Items[scope]
+			p.add(scope, ptr.Deref(zone.Warning, compute.DisksScopedListWarning{}).Code, zone.Disks)
 		}
-	}
+		return p, nil
+	})
 }
 
 // ownDisks returns the disks of a machine. One of another machine with the same UID is left out; one that lacks labels is a

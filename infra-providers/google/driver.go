@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/api/option"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -321,31 +323,16 @@ func (d *Driver) read(ctx context.Context, zone, name string) (*compute.Instance
 
 // instances yields the instances of the project that match a filter, over all zones and pages, and a failure last.
 func (d *Driver) instances(ctx context.Context, filter string) iter.Seq2[*compute.Instance, error] {
-	return func(yield func(*compute.Instance, error) bool) {
-		incomplete := &incompleteError{}
-		for token := ""; ; {
-			page, err := d.api.Instances.AggregatedList(d.project).Fields(instanceFields).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
-			if err != nil {
-				yield(nil, toError(err))
-				return
-			}
-			incomplete.scopes = append(incomplete.scopes, page.Unreachables...)
-			for _, scope := range sorted(page.Items) {
-				if warning := page.Items[scope].Warning; warning != nil && warning.Code == unreachable {
-					incomplete.scopes = append(incomplete.scopes, scope)
-				}
-				for _, found := range page.Items[scope].Instances {
-					if !yield(found, nil) {
-						return
-					}
-				}
-			}
-			if token = page.NextPageToken; token == "" {
-				break
-			}
+	return allPages(func(token string) (p page[*compute.Instance], err error) {
+		answer, err := d.api.Instances.AggregatedList(d.project).Fields(instanceFields).Filter(filter).MaxResults(d.pageSize).PageToken(token).Context(ctx).Do()
+		if err != nil {
+			return p, err
 		}
-		if len(incomplete.scopes) > 0 {
-			yield(nil, incomplete)
+		p.unreachable, p.next = answer.Unreachables, answer.NextPageToken
+		for _, scope := range slices.Sorted(maps.Keys(answer.Items)) {
+			zone := answer.Items[scope]
+			p.add(scope, ptr.Deref(zone.Warning, compute.InstancesScopedListWarning{}).Code, zone.Instances)
 		}
-	}
+		return p, nil
+	})
 }
