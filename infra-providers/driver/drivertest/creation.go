@@ -108,6 +108,7 @@ func createInvalid[C any](t *testing.T, env Environment[C]) {
 	if err := env.Driver.Delete(t.Context(), identity(1)); err != nil {
 		t.Errorf("deleting what was never created: %v", err)
 	}
+	wantGone(t, env, identity(1))
 	wantNothing(t, env)
 }
 

@@ -227,6 +227,7 @@ func shortages[C any](t *testing.T, env Environment[C]) {
 		if err := env.Driver.Delete(t.Context(), identity(2)); err != nil {
 			t.Errorf("deleting after %s: %v", refusal, err)
 		}
+		wantGone(t, env, identity(2))
 	}
 	wantNothing(t, env)
 }

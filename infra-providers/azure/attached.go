@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package azure
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
+	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+	"k8s.io/utils/ptr"
+
+	"drover.io/infra-providers/azure/request"
+	"drover.io/infra-providers/azure/tag"
+	"drover.io/infra-providers/driver"
+)
+
+// The kinds of what is beside a virtual machine.
+const (
+	interfaceKind = "network interface"
+	addressKind   = "public IP address"
+	diskKind      = "disk"
+)
+
+// attached is one resource of a machine beside its virtual machine.
+type attached struct {
+	kind, name string
+	tags       map[string]*string
+	// used is true while it is attached to something, and deleting while it is being deleted.
+	used, deleting bool
+}
+
+// readInterface returns the network interface of a UID, or nil. It fails with NotOwnedError for that of another machine.
+func (d *Driver) readInterface(ctx context.Context, id driver.Identity) (*armnetwork.Interface, error) {
+	answer, err := d.nics.Get(ctx, d.place.ResourceGroup, request.Name(id.UID), nil)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, toError(err)
+	}
+	return &answer.Interface, d.check(id, answer.Tags, answer.ID)
+}
+
+// readAddress returns the public address of a UID, or nil. It fails with NotOwnedError for that of another machine.
+func (d *Driver) readAddress(ctx context.Context, id driver.Identity) (*armnetwork.PublicIPAddress, error) {
+	answer, err := d.addresses.Get(ctx, d.place.ResourceGroup, request.Name(id.UID), nil)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, toError(err)
+	}
+	return &answer.PublicIPAddress, d.check(id, answer.Tags, answer.ID)
+}
+
+// readOSDisk returns the OS disk of a UID, or nil. It is the only one that is read by its name, because lists may be behind.
+func (d *Driver) readOSDisk(ctx context.Context, id driver.Identity) (*armcompute.Disk, error) {
+	answer, err := d.disks.Get(ctx, d.place.ResourceGroup, request.Name(id.UID), nil)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, toError(err)
+	}
+	return &answer.Disk, d.check(id, answer.Tags, answer.ID)
+}
+
+// check fails with NotOwnedError unless tags identify a machine.
+func (d *Driver) check(id driver.Identity, tags map[string]*string, resource *string) error {
+	found := tag.Decode(tags)
+	found.ProviderID = ptr.Deref(resource, "")
+	return id.Check(found)
+}
+
+// remaining returns everything of a machine beside its virtual machine, in the order in which it can be deleted. It fails with
+// NotOwnedError if something with a name of the machine has the tags of another one, or none.
+func (d *Driver) remaining(ctx context.Context, id driver.Identity) (left []attached, err error) {
+	if id.UID == "" || !id.Tagged() {
+		return nil, nil // the owner of what is beside a virtual machine is unknown without an identity
+	}
+	disks, err := d.ownDisks(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	left = append(left, disks...)
+	nic, err := d.readInterface(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if nic != nil {
+		left = append(left, toAttachedInterface(nic))
+	}
+	address, err := d.readAddress(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if address != nil {
+		left = append(left, toAttachedAddress(address))
+	}
+	return left, nil
+}
+
+// ownDisks returns the disks of a machine. One of another machine with the same UID is left out.
+func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []attached, err error) {
+	osDisk, err := d.readOSDisk(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if osDisk != nil {
+		own = append(own, toAttachedDisk(osDisk))
+	}
+	for disk, err := range d.listDisks(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if name := ptr.Deref(disk.Name, ""); strings.HasPrefix(name, request.Name(id.UID)+"-") && d.check(id, disk.Tags, disk.ID) == nil {
+			own = append(own, toAttachedDisk(disk))
+		}
+	}
+	return own, nil
+}
+
+// listDisks yields the disks of the resource group, over all pages, and a failure last.
+func (d *Driver) listDisks(ctx context.Context) iter.Seq2[*armcompute.Disk, error] {
+	return func(yield func(*armcompute.Disk, error) bool) {
+		for pages := d.disks.NewListByResourceGroupPager(d.place.ResourceGroup, nil); pages.More(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, toError(err))
+				return
+			}
+			for _, disk := range page.Value {
+				if !yield(disk, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// listInterfaces yields the network interfaces of the resource group, over all pages, and a failure last.
+func (d *Driver) listInterfaces(ctx context.Context) iter.Seq2[*armnetwork.Interface, error] {
+	return func(yield func(*armnetwork.Interface, error) bool) {
+		for pages := d.nics.NewListPager(d.place.ResourceGroup, nil); pages.More(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, toError(err))
+				return
+			}
+			for _, nic := range page.Value {
+				if !yield(nic, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// listPublicAddresses yields the public addresses of the resource group, over all pages, and a failure last.
+func (d *Driver) listPublicAddresses(ctx context.Context) iter.Seq2[*armnetwork.PublicIPAddress, error] {
+	return func(yield func(*armnetwork.PublicIPAddress, error) bool) {
+		for pages := d.addresses.NewListPager(d.place.ResourceGroup, nil); pages.More(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, toError(err))
+				return
+			}
+			for _, address := range page.Value {
+				if !yield(address, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func toAttachedInterface(nic *armnetwork.Interface) attached {
+	to := attached{kind: interfaceKind, name: ptr.Deref(nic.Name, ""), tags: nic.Tags}
+	if nic.Properties != nil {
+		to.used = nic.Properties.VirtualMachine != nil
+		to.deleting = ptr.Deref(nic.Properties.ProvisioningState, "") == armnetwork.ProvisioningStateDeleting
+	}
+	return to
+}
+
+func toAttachedAddress(address *armnetwork.PublicIPAddress) attached {
+	to := attached{kind: addressKind, name: ptr.Deref(address.Name, ""), tags: address.Tags}
+	if address.Properties != nil {
+		to.used = address.Properties.IPConfiguration != nil
+		to.deleting = ptr.Deref(address.Properties.ProvisioningState, "") == armnetwork.ProvisioningStateDeleting
+	}
+	return to
+}
+
+func toAttachedDisk(disk *armcompute.Disk) attached {
+	to := attached{kind: diskKind, name: ptr.Deref(disk.Name, ""), tags: disk.Tags, used: disk.ManagedBy != nil}
+	if disk.Properties != nil {
+		to.deleting = ptr.Deref(disk.Properties.ProvisioningState, "") == deleting
+	}
+	return to
+}
+
+// AttachedObjects implements driver.AttachedObjectLister.
+func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
+		// offer yields an object of the owner and returns whether to go on.
+		offer := func(kind string, id *string, tags map[string]*string, created *time.Time, err error) bool {
+			if err != nil {
+				yield(driver.AttachedObject{}, err)
+				return false
+			}
+			identity := tag.Decode(tags)
+			if identity.UID == "" || !owns(owner, identity.Owner) {
+				return true
+			}
+			return yield(driver.AttachedObject{Kind: kind, ID: ptr.Deref(id, ""), Identity: identity, Created: ptr.Deref(created, time.Time{})}, nil)
+		}
+		for disk, err := range d.listDisks(ctx) {
+			if disk == nil {
+				disk = &armcompute.Disk{}
+			}
+			if !offer(diskKind, disk.ID, disk.Tags, createdOf(disk), err) {
+				return
+			}
+		}
+		for nic, err := range d.listInterfaces(ctx) {
+			if nic == nil {
+				nic = &armnetwork.Interface{}
+			}
+			if !offer(interfaceKind, nic.ID, nic.Tags, nil, err) {
+				return
+			}
+		}
+		for address, err := range d.listPublicAddresses(ctx) {
+			if address == nil {
+				address = &armnetwork.PublicIPAddress{}
+			}
+			if !offer(addressKind, address.ID, address.Tags, nil, err) {
+				return
+			}
+		}
+	}
+}
+
+func createdOf(disk *armcompute.Disk) *time.Time {
+	if disk.Properties == nil {
+		return nil
+	}
+	return disk.Properties.TimeCreated
+}
