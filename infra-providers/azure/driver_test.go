@@ -244,3 +244,8 @@ func listProviderIDs(t *testing.T, d driver.Driver[azure.InstanceConfig]) (ids [
 	slices.Sort(ids)
 	return ids
 }
+
+func connectWith(t *testing.T, options azure.Options) (driver.Driver[azure.InstanceConfig], error) {
+	t.Helper()
+	return azure.Cloud(options).Connect(t.Context(), account, azurefake.Secret())
+}

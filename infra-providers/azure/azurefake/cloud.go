@@ -93,6 +93,7 @@ type Cloud struct {
 	resets     int
 	tokens     int
 	requests   []armcompute.VirtualMachine
+	customData []*string
 	console    string
 	lastIP     int
 	now        time.Time
@@ -108,6 +109,8 @@ type machine struct {
 	leavesDisks    bool
 	// unlisted is how many lists do not have it.
 	unlisted int
+	// foreign is true for one that is not Drover's.
+	foreign bool
 }
 
 type networkInterface struct {
@@ -236,6 +239,13 @@ func (c *Cloud) Requests() []armcompute.VirtualMachine {
 	return slices.Clone(c.requests)
 }
 
+// CustomData are the custom data of the virtual machines that were accepted.
+func (c *Cloud) CustomData() []*string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.customData)
+}
+
 // Tags returns the tags with a name of everything, by kind and name.
 func (c *Cloud) Tags(tag string) map[string]string {
 	c.mu.Lock()
@@ -254,7 +264,9 @@ func (c *Cloud) Tags(tag string) map[string]string {
 func (c *Cloud) allTags() map[string]map[string]*string {
 	all := map[string]map[string]*string{}
 	for name, vm := range c.vms {
-		all["virtual machine "+name] = vm.model.Tags
+		if !vm.foreign {
+			all["virtual machine "+name] = vm.model.Tags
+		}
 	}
 	for name, nic := range c.nics {
 		all["network interface "+name] = nic.model.Tags

@@ -82,7 +82,7 @@ func (c *Cloud) Remove(vm string) {
 func (c *Cloud) AddVirtualMachine(name string, tags map[string]*string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.vms[name] = &machine{power: "running", model: armcompute.VirtualMachine{
+	c.vms[name] = &machine{foreign: true, power: "running", model: armcompute.VirtualMachine{
 		ID: ptr.To(id("Microsoft.Compute/virtualMachines", name)), Name: &name, Location: ptr.To(Location), Tags: tags,
 		Properties: &armcompute.VirtualMachineProperties{ProvisioningState: ptr.To("Succeeded"), StorageProfile: &armcompute.StorageProfile{}, NetworkProfile: &armcompute.NetworkProfile{}},
 	}}

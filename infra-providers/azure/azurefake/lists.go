@@ -54,9 +54,14 @@ func values[V, M any](all map[string]V, to func(V) M) (list []M) {
 // listedMachines are those that a list has, without their status.
 func (c *Cloud) listedMachines() (all []*armcompute.VirtualMachine) {
 	for _, name := range slices.Sorted(maps.Keys(c.vms)) {
-		if vm := c.vms[name]; vm.unlisted > 0 {
+		vm := c.vms[name]
+		if *vm.model.Properties.ProvisioningState == deleting {
+			c.progress(name, vm) // a deletion ends although nobody reads the virtual machine
+		}
+		switch {
+		case vm.unlisted > 0:
 			vm.unlisted--
-		} else {
+		case c.vms[name] != nil:
 			all = append(all, &vm.model)
 		}
 	}

@@ -59,6 +59,7 @@ func (c *Cloud) putMachine(ctx context.Context, _, name string, sent armcompute.
 	c.now = c.now.Add(1e9)
 	vm.model.ID, vm.model.Name, vm.model.Type = ptr.To(id("Microsoft.Compute/virtualMachines", name)), &name, ptr.To("Microsoft.Compute/virtualMachines")
 	vm.model.Properties.ProvisioningState, vm.model.Properties.TimeCreated = ptr.To(creating), ptr.To(c.now)
+	c.customData = append(c.customData, vm.model.Properties.OSProfile.CustomData)
 	vm.model.Properties.OSProfile.CustomData = nil // no answer has it
 	c.vms[name] = vm
 	c.requests = append(c.requests, sent)
