@@ -57,9 +57,9 @@ func (d *Driver) readAddress(ctx context.Context, id driver.Identity) (*armnetwo
 	return &answer.PublicIPAddress, d.check(id, answer.Tags, answer.ID)
 }
 
-// readOSDisk returns the OS disk of a UID, or nil. It is the only one that is read by its name, because lists may be behind.
-func (d *Driver) readOSDisk(ctx context.Context, id driver.Identity) (*armcompute.Disk, error) {
-	answer, err := d.disks.Get(ctx, d.place.ResourceGroup, request.Name(id.UID), nil)
+// readDisk returns a disk of a machine by its name, or nil. It fails with NotOwnedError for that of another machine.
+func (d *Driver) readDisk(ctx context.Context, id driver.Identity, name string) (*armcompute.Disk, error) {
+	answer, err := d.disks.Get(ctx, d.place.ResourceGroup, name, nil)
 	if isNotFound(err) {
 		return nil, nil
 	}
@@ -104,24 +104,37 @@ func (d *Driver) remaining(ctx context.Context, id driver.Identity) (left []atta
 	return left, nil
 }
 
-// ownDisks returns the disks of a machine. One of another machine with the same UID is left out.
+// ownDisks returns the disks of a machine. They are read by their names as far as these are known: that of the OS disk always,
+// and those of data disks if this process has deleted their virtual machine. Otherwise data disks are listed, and those of another
+// machine with the same UID left out.
 func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []attached, err error) {
-	osDisk, err := d.readOSDisk(ctx, id)
-	if err != nil {
-		return nil, err
+	names, known := d.dataDisks.Get(machineKey(id))
+	for _, name := range append([]string{request.Name(id.UID)}, names...) {
+		disk, err := d.readDisk(ctx, id, name)
+		if err != nil {
+			return nil, err
+		}
+		if disk != nil {
+			own = append(own, toAttachedDisk(disk))
+		}
 	}
-	if osDisk != nil {
-		own = append(own, toAttachedDisk(osDisk))
+	if known {
+		return own, nil
 	}
 	for disk, err := range d.listDisks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		if name := ptr.Deref(disk.Name, ""); strings.HasPrefix(name, request.Name(id.UID)+"-") && d.check(id, disk.Tags, disk.ID) == nil {
+		if name := ptr.Deref(disk.Name, ""); isDataDisk(name, id) && d.check(id, disk.Tags, disk.ID) == nil {
 			own = append(own, toAttachedDisk(disk))
 		}
 	}
 	return own, nil
+}
+
+// isDataDisk reports whether a disk has the name of a data disk of a machine.
+func isDataDisk(name string, id driver.Identity) bool {
+	return strings.HasPrefix(name, request.Name(id.UID)+"-")
 }
 
 // listDisks yields the disks of the resource group, over all pages, and a failure last.

@@ -34,8 +34,8 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	if refusal, ok := d.refusals.Get(refusalKey(req.Identity)); ok {
-		d.refusals.Delete(refusalKey(req.Identity))
+	if refusal, ok := d.refusals.Get(machineKey(req.Identity)); ok {
+		d.refusals.Delete(machineKey(req.Identity))
 		return driver.Instance{}, refusal
 	}
 	image, err := d.lookup.Image(ctx, req.Config.Spec)
@@ -55,8 +55,8 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 	return d.request(ctx, req, vm)
 }
 
-// refusalKey is what stays the same of an identity. A UID alone is not enough, because the author of a machine may choose it.
-func refusalKey(id driver.Identity) driver.Identity {
+// machineKey is what stays the same of an identity. A UID alone is not enough, because the author of a machine may choose it.
+func machineKey(id driver.Identity) driver.Identity {
 	id.ProviderID, id.Owner.UID = "", ""
 	return id
 }
@@ -210,13 +210,14 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.Request[Instan
 	case provisioning(found) == deleting:
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCleaning}
 	case !mayFail(found):
-		d.refusals.Delete(refusalKey(req.Identity))
+		d.refusals.Delete(machineKey(req.Identity))
+		d.dataDisks.Delete(machineKey(req.Identity))
 		instance.Addresses, err = d.readAddresses(ctx, found)
 		return instance, err
 	case provisioning(found) != failed:
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	}
-	d.refusals.Set(refusalKey(req.Identity), toFailure(failureCode(found), req.Config))
+	d.refusals.Set(machineKey(req.Identity), toFailure(failureCode(found), req.Config))
 	if err := d.deleteVirtualMachine(ctx, req.Identity, found); err != nil {
 		return driver.Instance{}, err
 	}

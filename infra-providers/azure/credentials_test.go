@@ -5,11 +5,15 @@ package azure_test
 
 import (
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"drover.io/infra-providers/azure"
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/driver"
 )
@@ -131,5 +135,35 @@ func TestUnknownCloud(t *testing.T) {
 		if _, err := connectWith(t, options); err != nil {
 			t.Errorf("%q: %v", known, err)
 		}
+	}
+}
+
+// TestRedirectsAreNotFollowed: a token is sent to no other host.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	arm := newEnv(t, azurefake.Options{})
+	reached := atomic.Bool{}
+	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+	t.Cleanup(elsewhere.Close)
+	redirecting := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(redirecting.Close)
+	for name, change := range map[string]func(*azure.Options){
+		"of the Resource Manager": func(o *azure.Options) { o.Endpoint = redirecting.URL },
+		"of Microsoft Entra":      func(o *azure.Options) { o.AuthorityHost = redirecting.URL },
+	} {
+		options := arm.options()
+		change(&options)
+		d, err := connectWith(t, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if reached.Load() {
+		t.Error("a redirect was followed")
 	}
 }

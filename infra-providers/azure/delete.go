@@ -6,7 +6,6 @@ package azure
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"github.com/go-logr/logr"
@@ -52,11 +51,25 @@ func (d *Driver) deleteVirtualMachine(ctx context.Context, id driver.Identity, f
 		}
 		return nil // that takes a moment; the instance is not being deleted, so Delete is called again
 	}
+	d.dataDisks.Set(machineKey(id), dataDisksOf(found, id))
 	_, err := d.vms.BeginDelete(ctx, d.place.ResourceGroup, name, &armcompute.VirtualMachinesClientBeginDeleteOptions{ForceDeletion: ptr.To(true)})
 	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("deleting virtual machine: %w", toError(err))
 	}
 	return nil
+}
+
+// dataDisksOf returns the names of the machine's own data disks that a virtual machine has.
+func dataDisksOf(found *armcompute.VirtualMachine, id driver.Identity) (names []string) {
+	if found.Properties == nil || found.Properties.StorageProfile == nil {
+		return nil
+	}
+	for _, disk := range found.Properties.StorageProfile.DataDisks {
+		if name := ptr.Deref(disk.Name, ""); isDataDisk(name, id) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // sparing returns the change after which nothing of others is deleted with a virtual machine, or nil if there is none to make.
@@ -68,7 +81,7 @@ func sparing(found *armcompute.VirtualMachine, id driver.Identity) *armcompute.V
 	own := request.Name(id.UID)
 	if storage := found.Properties.StorageProfile; storage != nil {
 		for _, disk := range storage.DataDisks {
-			if ptr.Deref(disk.DeleteOption, "") == armcompute.DiskDeleteOptionTypesDelete && !strings.HasPrefix(ptr.Deref(disk.Name, ""), own+"-") {
+			if ptr.Deref(disk.DeleteOption, "") == armcompute.DiskDeleteOptionTypesDelete && !isDataDisk(ptr.Deref(disk.Name, ""), id) {
 				disk.DeleteOption, needed = ptr.To(armcompute.DiskDeleteOptionTypesDetach), true
 			}
 		}
@@ -109,7 +122,7 @@ func (d *Driver) deleteRemaining(ctx context.Context, id driver.Identity) error 
 			detached[interfaceKind] = nic == nil
 		}
 	}
-	d.refusals.Delete(refusalKey(id))
+	d.refusals.Delete(machineKey(id))
 	return nil
 }
 

@@ -86,6 +86,8 @@ type Driver struct {
 	// uids are those of machines whose UID a restore lost and whose virtual machine is being deleted: what is beside it is found
 	// by the UID only.
 	uids expiring.Map[driver.Identity, types.UID]
+	// dataDisks are the names of the data disks of virtual machines that this process has deleted.
+	dataDisks expiring.Map[driver.Identity, []string]
 }
 
 // connect reads the credentials and makes no call. The SDK repeats no call: retries are the same for all clouds and happen
@@ -110,6 +112,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials)
 	d.lookup = request.NewLookup(place, tokens, clients, options.Clock)
 	d.refusals.Clock, d.refusals.TTL = options.Clock, refusalTTL
 	d.uids.Clock, d.uids.TTL = options.Clock, refusalTTL
+	d.dataDisks.Clock, d.dataDisks.TTL = options.Clock, refusalTTL
 	for _, err := range []error{
 		set(&d.vms)(armcompute.NewVirtualMachinesClient(place.Subscription, tokens, clients)),
 		set(&d.disks)(armcompute.NewDisksClient(place.Subscription, tokens, clients)),

@@ -104,6 +104,9 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stac
 	switch c.name {
 	case "aws":
 		args = append(args, "--endpoint="+c.api)
+	case "azure":
+		args = append(args, "--endpoint="+c.api, "--authority-host="+c.api)
+		env = append(env, "SSL_CERT_FILE="+c.certificate(t, stack.Dir))
 	case "digitalocean":
 		env = append(env, "DIGITALOCEAN_API_URL="+c.api)
 	case "google":
@@ -172,6 +175,18 @@ func (c *cloud) left(t *testing.T) (all []string) {
 		all = append(all, entry.Name())
 	}
 	return all
+}
+
+// certificate returns the file with the certificate of a cloud with TLS.
+func (c *cloud) certificate(t *testing.T, dir string) string {
+	t.Helper()
+	var content string
+	c.get(t, "/certificate", &content)
+	file := filepath.Join(dir, c.name+"-cloud.pem")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // calls counts the calls of the cloud's API.

@@ -26,6 +26,9 @@ import (
 // waitTimeout bounds every wait; it is not a measure of how long anything takes.
 const waitTimeout = 5 * time.Minute
 
+// azureMachines is the path of a virtual machine of Azure.
+const azureMachines = "providers/Microsoft.Compute/virtualMachines/{name}"
+
 // clouds are the clouds. The budgets are the changes that one machine costs, and the reads of one
 // at most: before it is deleted and until it is gone, with one more for each time that the cloud requires a retry.
 var clouds = []*cloud{
@@ -34,6 +37,15 @@ var clouds = []*cloud{
 		providerID: regexp.MustCompile(`^aws:///eu-central-1a/i-[0-9a-f]{17}$`),
 		budget:     map[string]int{"RunInstances": 1, "TerminateInstances by ID": 1},
 		read:       "DescribeInstances by ID", reads: 5,
+	},
+	{
+		name: "azure", kind: "AzureMachineTemplate", sizes: [2][]string{{"Standard_D2s_v5", "1"}, {"Standard_D4s_v5", "2"}},
+		providerID: regexp.MustCompile(`^azure:///subscriptions/[0-9a-f-]{36}/resourceGroups/nodes/providers/Microsoft\.Compute/virtualMachines/[a-z0-9-]+$`),
+		// The network interface and the disk are deleted with the virtual machine.
+		budget: map[string]int{
+			"PUT " + azureMachines: 1, "DELETE " + azureMachines: 1, "PUT providers/Microsoft.Network/networkInterfaces/{name}": 1,
+		},
+		read: "GET " + azureMachines, reads: 8,
 	},
 	{
 		name: "digitalocean", kind: "DigitalOceanMachineTemplate", sizes: [2][]string{{"s-2vcpu-4gb"}, {"s-4vcpu-8gb"}},

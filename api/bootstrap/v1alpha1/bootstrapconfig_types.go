@@ -184,7 +184,7 @@ type BootstrapConfigSpec struct {
 	PostCommands []string `json:"postCommands,omitempty"`
 
 	// maxSizeBytes is the most that the bootstrap data may have before any encoding, as the cloud limits user data:
-	// 16384 on AWS, 32768 on Hetzner, 65536 on DigitalOcean, 49149 on OpenStack, whose limit of 65535 is counted in
+	// 16384 on AWS, 32768 on Hetzner, 65535 on Azure, 65536 on DigitalOcean, 49149 on OpenStack, whose limit of 65535 is counted in
 	// base64. Data that is larger is refused before a machine is made. Default 16384, which every cloud takes. Unit: bytes.
 	// +optional
 	// +default=16384

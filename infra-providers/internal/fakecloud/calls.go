@@ -18,6 +18,8 @@ var (
 	soapMethod = regexp.MustCompile(`<(?:\w+:)?Body[^>]*><(?:\w+:)?(\w+)`)
 	// nameInPath is a part of a path of Compute Engine that is a name.
 	nameInPath = regexp.MustCompile(`/(zones|instances|disks|operations|machineTypes)/[a-z0-9-]+`)
+	// nameOfResource is the name of a resource of Azure.
+	nameOfResource = regexp.MustCompile(`(/(?:virtualMachines|disks|networkInterfaces|publicIPAddresses))/[^/]+`)
 	// idInPath is a part of a path that is an ID: a number, a UUID, or anything with a colon, as a fingerprint or a tag.
 	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27}|[^/]*:[^/]*)(/|$)`)
 )
@@ -60,6 +62,9 @@ func operation(r *http.Request, body []byte) string {
 	path := idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
 	if strings.HasPrefix(path, "/compute/v1/projects/") {
 		return r.Method + " " + nameInPath.ReplaceAllString(path, "/$1/{name}")
+	}
+	if strings.HasPrefix(path, "/subscriptions/") {
+		return r.Method + " " + nameOfResource.ReplaceAllString(path[strings.LastIndex(path, "/providers/")+1:], "$1/{name}")
 	}
 	if r.Method != http.MethodPost {
 		return r.Method + " " + path

@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/simulator"
 
 	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
 	"drover.io/infra-providers/google/googlefake"
 	"drover.io/infra-providers/hetzner/hetznerfake"
@@ -27,6 +28,7 @@ type cloud struct {
 // clouds start each cloud, to be served at an address.
 var clouds = map[string]func(address string) (cloud, error){
 	"aws":          newFakeAWS,
+	"azure":        newFakeAzure,
 	"digitalocean": newFakeDigitalOcean,
 	"google":       newFakeGoogle,
 	"hetzner":      newFakeHetzner,
@@ -40,6 +42,13 @@ func newFakeAWS(string) (cloud, error) {
 		return cloud{}, err
 	}
 	return cloud{ec2, func() []string { return append(ec2.Leftovers(), ec2.Violations()...) }}, nil
+}
+
+// newFakeAzure starts a Resource Manager, and a Microsoft Entra at the same address.
+func newFakeAzure(address string) (cloud, error) {
+	arm := azurefake.New(azurefake.Options{CreateReads: 1, DeleteReads: 1, PageSize: 50})
+	arm.Serve(address)
+	return cloud{arm, func() []string { return append(arm.Leftovers(), arm.Violations()...) }}, nil
 }
 
 func newFakeDigitalOcean(string) (cloud, error) {

@@ -10,6 +10,7 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -32,9 +33,9 @@ func run(args []string) error {
 	case len(args) == 2 && args[0] == "qemu":
 		return writeFakeQEMU(args[1])
 	case len(args) == 1 && clouds[args[0]] != nil:
-		return serve(clouds[args[0]])
+		return serve(args[0])
 	default:
-		return fmt.Errorf("got %q, want aws, digitalocean, google, hetzner, openstack, vsphere, or qemu and a folder", args)
+		return fmt.Errorf("got %q, want aws, azure, digitalocean, google, hetzner, openstack, vsphere, or qemu and a folder", args)
 	}
 }
 
@@ -47,9 +48,15 @@ func writeFakeQEMU(folder string) error {
 }
 
 // serve runs a cloud until the process is killed.
-func serve(open func(address string) (cloud, error)) error {
+func serve(name string) error {
+	open := clouds[name]
 	calls := &callCounter{}
-	front := httptest.NewServer(calls)
+	front := httptest.NewUnstartedServer(calls)
+	if withTLS[name] {
+		front.StartTLS()
+	} else {
+		front.Start()
+	}
 	opened, err := open(front.URL)
 	if err != nil {
 		return err
@@ -59,6 +66,8 @@ func serve(open func(address string) (cloud, error)) error {
 	for path, answer := range map[string]func() any{
 		"GET /calls": func() any { return calls.counts() },
 		"GET /left":  func() any { return append([]string{}, opened.left()...) },
+		// The certificate of a cloud with TLS, in PEM.
+		"GET /certificate": func() any { return certificateOf(front) },
 	} {
 		inspection.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -72,4 +81,14 @@ func serve(open func(address string) (cloud, error)) error {
 	}
 	fmt.Println(string(where))
 	select {}
+}
+
+// withTLS are the clouds whose clients accept only HTTPS.
+var withTLS = map[string]bool{"azure": true}
+
+func certificateOf(front *httptest.Server) string {
+	if front.Certificate() == nil {
+		return ""
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw}))
 }

@@ -44,6 +44,14 @@ var clouds = map[string]cloudTemplates{
 		{"rocky", "rocky", image{"Rocky-9-EC2-Base-9.*.${AWS_IMAGE_ARCHITECTURE:=x86_64}", "792107900819"}},
 		{"amazonlinux", "amazonlinux", image{"al2023-ami-2023.*-${AWS_IMAGE_ARCHITECTURE:=x86_64}", "137112412989"}},
 	}},
+	// The names of images are those of the SKU, their owners publisher and offer.
+	"azure": {kind: "AzureMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{"${AZURE_IMAGE_SKU:=server}", "{publisher: Canonical, offer: ubuntu-24_04-lts"}},
+		{"debian", "debian", image{"${AZURE_IMAGE_SKU:=13-gen2}", "{publisher: Debian, offer: debian-13"}},
+		{"flatcar", "flatcar", image{"${AZURE_IMAGE_SKU:=stable-gen2}", "{publisher: kinvolk, offer: ${AZURE_IMAGE_OFFER:=flatcar-container-linux-corevm-amd64}"}},
+		{"rhel", "rhel", image{"${AZURE_IMAGE_SKU:=9-lvm-gen2}", "{publisher: RedHat, offer: RHEL"}},
+		{"rocky", "rocky", image{"${AZURE_IMAGE_SKU:=9-base}", "{publisher: resf, offer: rockylinux-x86_64"}},
+	}},
 	// The images of the cloud have slugs; that of Flatcar is a custom image that you have uploaded.
 	"digitalocean": {kind: "DigitalOceanMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{Name: "ubuntu-24-04-x64"}}, {"debian", "debian", image{Name: "debian-13-x64"}},
