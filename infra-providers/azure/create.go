@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
@@ -114,7 +115,7 @@ func (d *Driver) ensureAddress(ctx context.Context, config InstanceConfig, input
 	}
 	if found == nil || addressState(found) == failed {
 		answered := (*http.Response)(nil)
-		_, err := d.addresses.BeginCreateOrUpdate(runtime.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, request.Name(input.Identity.UID), request.PublicIPAddress(input), nil)
+		_, err := d.addresses.BeginCreateOrUpdate(policy.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, request.Name(input.Identity.UID), request.PublicIPAddress(input), nil)
 		if err != nil {
 			return toCreateError(err, config, "spec.networkInterface")
 		}
@@ -140,7 +141,7 @@ func addressState(address *armnetwork.PublicIPAddress) string {
 // putInterface requests the network interface. Repeated, the request changes nothing.
 func (d *Driver) putInterface(ctx context.Context, config InstanceConfig, input request.Input) error {
 	answered := (*http.Response)(nil)
-	_, err := d.nics.BeginCreateOrUpdate(runtime.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, request.Name(input.Identity.UID), request.NetworkInterface(input), nil)
+	_, err := d.nics.BeginCreateOrUpdate(policy.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, request.Name(input.Identity.UID), request.NetworkInterface(input), nil)
 	if err != nil {
 		return toCreateError(err, config, "spec.networkInterface")
 	}
@@ -159,7 +160,7 @@ func (d *Driver) putInterface(ctx context.Context, config InstanceConfig, input 
 // has it.
 func (d *Driver) request(ctx context.Context, req driver.Request[InstanceConfig], vm armcompute.VirtualMachine) (driver.Instance, error) {
 	answered := (*http.Response)(nil)
-	_, err := d.vms.BeginCreateOrUpdate(runtime.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, req.Identity.Name, vm,
+	_, err := d.vms.BeginCreateOrUpdate(policy.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, req.Identity.Name, vm,
 		&armcompute.VirtualMachinesClientBeginCreateOrUpdateOptions{IfNoneMatch: ptr.To("*")})
 	if err != nil {
 		return d.notAccepted(ctx, req, err)

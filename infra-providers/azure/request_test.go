@@ -149,7 +149,7 @@ func requestOf(t *testing.T, config azure.InstanceConfig) string {
 func TestBootstrapData(t *testing.T) {
 	t.Parallel()
 	random := make([]byte, 2*request.MaxBootstrapData)
-	rand.NewChaCha8([32]byte{}).Read(random)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
 	long := []byte("#cloud-config\n" + strings.Repeat("# comment\n", request.MaxBootstrapData/8))
 	for name, test := range map[string]struct {
 		data    []byte
