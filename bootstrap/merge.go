@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"drover.io/bootstrap/internal/preview"
+	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
 )
 
@@ -33,10 +34,10 @@ func merge(args []string, stdin io.Reader, stdout io.Writer) error {
 	flags.SetOutput(stdout)
 	flags.Usage = func() { fmt.Fprint(stdout, mergeUsage+flags.FlagUsages()) }
 	files := flags.StringArrayP("filename", "f", nil, "file with manifests in YAML or JSON; - is standard input")
-	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
+	if err := flagcheck.Parse(flags, args); errors.Is(err, pflag.ErrHelp) {
 		return manager.ErrDone
 	} else if err != nil {
-		return fmt.Errorf("reading flags: %w", err)
+		return err
 	}
 	if flags.NArg() > 0 || len(*files) == 0 {
 		return errors.New("name the files with --filename, and nothing else")

@@ -78,7 +78,7 @@ func TestMergeNamesWhatIsWrong(t *testing.T) {
 	}{
 		"no file":                 {nil, "name the files with --filename, and nothing else"},
 		"an argument":             {[]string{"a.yaml"}, "name the files with --filename, and nothing else"},
-		"a flag of the manager":   {[]string{"--worker-count=1"}, "reading flags: unknown flag: --worker-count"},
+		"a flag of the manager":   {[]string{"--worker-count=1"}, "--worker-count is no flag: --help lists the flags"},
 		"a file that is missing":  {[]string{"-f", "testdata/none.yaml"}, "reading testdata/none.yaml: no such file or directory"},
 		"a file without a config": {[]string{"-f", os.DevNull}, "there is no BootstrapConfig and no BootstrapConfigTemplate in the files"},
 		"what is no manifest":     {[]string{"-f", "-"}, "reading -: document 1: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value of type preview.header"},

@@ -4,6 +4,9 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -50,20 +53,22 @@ func TestOptions(t *testing.T) {
 
 // TestManagerHasTheKindsThatItReconciles is not parallel: a manager sets the log of the process.
 func TestManagerHasTheKindsThatItReconciles(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"gitVersion":"v1.36.3"}`) }))
+	defer server.Close()
 	path := t.TempDir() + "/kubeconfig"
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "x",
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c"}},
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://127.0.0.1:1"}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
 	}, path); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", path)
-	o, err := parseOptions([]string{"--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false"})
+	o, err := parseOptions([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := newManager(o)
+	mgr, err := newManager(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

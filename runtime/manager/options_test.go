@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Options{
-		MetricsBindAddress: ":8085", HealthProbeBindAddress: ":9440", LeaderElect: true, WorkerCount: 20, SyncPeriod: 10 * time.Minute,
+		MetricsBindAddress: ":8085", HealthProbeBindAddress: ":9440", PprofBindAddress: "0", LeaderElect: true, WorkerCount: 20, SyncPeriod: 10 * time.Minute,
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		KubeAPIQPS: -1, KubeAPIBurst: 200, logging: logging{format: "text"},
 	}
@@ -59,6 +59,20 @@ func TestParseNamesInvalidFlags(t *testing.T) {
 	for flag, value := range map[string]string{"--sync-period": "-5s", "--worker-count": "-4"} {
 		if _, err := Parse("program", []string{flag + "=" + value}, nil); err == nil || !strings.HasPrefix(err.Error(), flag+" must be at least 1") || !strings.HasSuffix(err.Error(), "not "+value) {
 			t.Errorf("%s=%s: the error is %v", flag, value, err)
+		}
+	}
+	for want, args := range map[string][]string{
+		"--metrics-secure has no effect with --metrics-bind-address=0":                                                                              {"--metrics-secure", "--metrics-bind-address=0"},
+		"--metrics-cert-dir has no effect without --metrics-secure":                                                                                 {"--metrics-cert-dir=/tmp"},
+		"--metrics-bind-address and --health-probe-bind-address must differ, and both are :9440":                                                    {"--metrics-bind-address=:9440"},
+		`--health-probe-bind-address must be an address such as ":8080" or "127.0.0.1:8080" with a port up to 65535, or "0" to turn it off, not ""`: {"--health-probe-bind-address="},
+		`invalid value "maybe" for --leader-elect: must be true or false`:                                                                           {"--leader-elect=maybe"},
+		"-namespace=x must have two dashes: --namespace":                                                                                            {"-namespace=x"},
+		"-version must have two dashes: --version":                                                                                                  {"-version"},
+		"-health-probe-bind-address=0 must have two dashes: --health-probe-bind-address":                                                            {"-health-probe-bind-address=0"},
+	} {
+		if _, err := Parse("program", args, nil); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", args, err, want)
 		}
 	}
 	if _, err := Parse("program", []string{"extra"}, nil); err == nil || !strings.Contains(err.Error(), `"extra" is no flag`) {
