@@ -4,11 +4,9 @@
 package aws_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -42,7 +40,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	template.Spec.Template.Spec.InstanceType = "m7i.xlarge"
-	wantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
@@ -94,7 +92,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			t.Parallel()
 			cluster, namespace := newNamespace(t)
 			machine := &infrav1.AWSMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: newSpec(test.change)}
-			wantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -127,7 +125,7 @@ func TestSpecIsImmutable(t *testing.T) {
 			machine := mustCreate(t, newSpec(test.from))
 			test.change(&machine.Spec)
 			cluster, _ := started()
-			wantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -153,15 +151,4 @@ func mustCreate(t *testing.T, spec infrav1.AWSMachineSpec) *infrav1.AWSMachine {
 		t.Fatal(err)
 	}
 	return machine
-}
-
-// wantRefusal requires an Invalid error with a text, or no error without one.
-func wantRefusal(t *testing.T, err error, message string) {
-	t.Helper()
-	if message == "" && err == nil {
-		return
-	}
-	if message == "" || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), message) {
-		t.Errorf("got %v, want a refusal with %q", err, message)
-	}
 }

@@ -207,19 +207,11 @@ func (s harness) create(object client.Object) {
 // machine creates a Machine with its bootstrap Secret and, owned by it, its GoogleMachine.
 func (s harness) machine(name string, spec infrav1.GoogleMachineSpec, zone string) (*infrav1.GoogleMachine, *clusterv1.Machine) {
 	s.t.Helper()
-	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
-	common := metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name, Labels: labels}
-	owner := &clusterv1.Machine{ObjectMeta: common, Spec: clusterv1.MachineSpec{
-		ClusterName:       s.home.Name,
-		FailureDomain:     zone,
-		Bootstrap:         clusterv1.Bootstrap{DataSecretName: &name},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "GoogleMachine", Name: name},
-	}}
-	s.create(owner)
-	s.create(&corev1.Secret{ObjectMeta: common, Data: map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config")}})
-	machine := &infrav1.GoogleMachine{ObjectMeta: common, Spec: spec}
-	machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))}
-	s.create(machine)
+	machine := &infrav1.GoogleMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	owner, err := s.cluster.Machine(context.Background(), s.home, machine, []byte("#cloud-config\n"), func(owner *clusterv1.Machine) {
+		owner.Spec.FailureDomain = zone
+	})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
 	return machine, owner
 }
 

@@ -179,27 +179,8 @@ func credentials(t *testing.T, namespace, name, token string) *corev1.Secret {
 // name, as machine-controller does.
 func own(t *testing.T, home *clusterv1.Cluster, infra *infrav1.HetznerMachine) *clusterv1.Machine {
 	t.Helper()
-	labels := map[string]string{clusterv1.ClusterNameLabel: home.Name}
-	machine := &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: infra.Name, Labels: labels},
-		Spec: clusterv1.MachineSpec{
-			ClusterName:       home.Name,
-			Bootstrap:         clusterv1.Bootstrap{DataSecretName: &infra.Name},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HetznerMachine", Name: infra.Name},
-		},
-	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: infra.Name, Labels: labels},
-		Data:       map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config")},
-	}
-	for _, object := range []client.Object{machine, secret} {
-		if err := cluster.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	infra.Namespace, infra.Labels = home.Namespace, labels
-	infra.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
-	if err := cluster.Client.Create(t.Context(), infra); err != nil {
+	machine, err := cluster.Machine(t.Context(), home, infra, []byte("#cloud-config\n"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return machine
