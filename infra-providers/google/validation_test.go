@@ -58,7 +58,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 	}
 	template := &infrav1.GoogleMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
 	template.Spec.Template.Spec = want
-	cluster, _ := started()
+	cluster := shared.Cluster(t)
 	if err := cluster.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			machine := mustCreate(t, newSpec(test.from))
 			test.change(&machine.Spec)
-			cluster, _ := started()
+			cluster := shared.Cluster(t)
 			testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
@@ -173,10 +173,7 @@ func TestSpecIsImmutable(t *testing.T) {
 
 func newNamespace(t *testing.T) (*testenv.Cluster, string) {
 	t.Helper()
-	cluster, err := started()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := shared.Cluster(t)
 	namespace, err := cluster.Namespace(t.Context(), "schema")
 	if err != nil {
 		t.Fatal(err)

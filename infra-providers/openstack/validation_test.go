@@ -33,7 +33,7 @@ func full() infrav1.OpenStackMachineSpec {
 func stored(t *testing.T, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackMachine {
 	t.Helper()
 	machine := &infrav1.OpenStackMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: spec}
-	if err := managed(t).Client.Create(t.Context(), machine); err != nil {
+	if err := shared.Cluster(t).Client.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
 	return machine
@@ -41,7 +41,7 @@ func stored(t *testing.T, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackM
 
 func namespace(t *testing.T) string {
 	t.Helper()
-	name, err := managed(t).Namespace(t.Context(), "validation")
+	name, err := shared.Cluster(t).Namespace(t.Context(), "validation")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			machine := stored(t, full())
 			test.change(&machine.Spec)
-			testenv.WantRefusal(t, managed(t).Client.Update(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			spec := full()
 			test.change(&spec)
 			machine := &infrav1.OpenStackMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: spec}
-			testenv.WantRefusal(t, managed(t).Client.Create(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -137,9 +137,9 @@ func TestTemplates(t *testing.T) {
 	t.Parallel()
 	template := &infrav1.OpenStackMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
 	template.Spec.Template.Spec = full()
-	testenv.WantRefusal(t, managed(t).Client.Create(t.Context(), template.DeepCopy()), "belongs to one machine")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), template.DeepCopy()), "belongs to one machine")
 	template.Spec.Template.Spec.ProviderID = ""
-	testenv.WantRefusal(t, managed(t).Client.Create(t.Context(), template), "")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), template), "")
 	template.Spec.Template.Spec.Flavor = "g"
-	testenv.WantRefusal(t, managed(t).Client.Update(t.Context(), template), "OpenStackMachineTemplate of another name")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), template), "OpenStackMachineTemplate of another name")
 }
