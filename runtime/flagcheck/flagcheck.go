@@ -24,6 +24,14 @@ func AtLeast[T cmp.Ordered](flag string, value, least T) error {
 	return fmt.Errorf("%s must be at least %v, not %v", flag, least, value)
 }
 
+// AtMost accepts a number or a duration not above the most.
+func AtMost[T cmp.Ordered](flag string, value, most T) error {
+	if value <= most {
+		return nil
+	}
+	return fmt.Errorf("%s must be at most %v, not %v", flag, most, value)
+}
+
 // OffOrAtLeast accepts zero, which turns something off, or a value not below the least.
 func OffOrAtLeast[T cmp.Ordered](flag string, value, least T) error {
 	var off T

@@ -42,6 +42,7 @@ func TestErrorsNameFlagAndValue(t *testing.T) {
 	}{
 		{AtLeast("--x", 1, 1), AtLeast("--x", -4, 1), "-4"},
 		{AtLeast("--x", time.Second, time.Second), AtLeast("--x", -3*time.Second, time.Second), "-3s"},
+		{AtMost("--x", 1, 1), AtMost("--x", 2, 1), "2"},
 		{OffOrAtLeast("--x", 0, time.Second), OffOrAtLeast("--x", time.Millisecond, time.Second), "1ms"},
 		{OffOrAtLeast("--x", time.Minute, time.Second), OffOrAtLeast("--x", -time.Minute, time.Second), "-1m0s"},
 		{Namespace("--x", "good-1"), Namespace("--x", "Bad_NS"), `"Bad_NS"`},

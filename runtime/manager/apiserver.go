@@ -10,16 +10,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/runtime/requesterror"
@@ -46,8 +51,9 @@ func (o *Options) findCluster() (*rest.Config, error) {
 	return nil, fmt.Errorf("finding the management cluster: %w; name a kubeconfig with --kubeconfig or the environment variable KUBECONFIG", err)
 }
 
-// checkCluster waits until the API server of the management cluster answers, and checks that Leases can be kept in it.
-func (o *Options) checkCluster(ctx context.Context, name string, config *rest.Config) error {
+// checkCluster waits until the API server of the management cluster answers and has the kinds of the scheme that Drover
+// installs, and checks that Leases can be kept in it.
+func (o *Options) checkCluster(ctx context.Context, name string, config *rest.Config, scheme *runtime.Scheme) error {
 	unlimited := rest.CopyConfig(config)
 	unlimited.QPS = -1 // a low --kube-api-qps would delay the start
 	clients, err := coordinationclient.NewForConfig(unlimited)
@@ -56,8 +62,10 @@ func (o *Options) checkCluster(ctx context.Context, name string, config *rest.Co
 	}
 	waiting, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if err := awaitAnswer(waiting, clients.RESTClient()); err != nil {
-		return fmt.Errorf("the API server of the management cluster, %s, %w", config.Host, err)
+	for _, ask := range []func(context.Context, rest.Interface) error{askVersion, kindsOf(scheme).ask} {
+		if err := await(waiting, clients.RESTClient(), ask); err != nil {
+			return fmt.Errorf("the API server of the management cluster, %s, %w", config.Host, err)
+		}
 	}
 	if !o.LeaderElect && o.LeaderElectionNamespace == "" {
 		return nil
@@ -65,39 +73,70 @@ func (o *Options) checkCluster(ctx context.Context, name string, config *rest.Co
 	return o.checkLeases(waiting, clients.Leases(o.OwnNamespace()), name)
 }
 
-// awaitAnswer asks an API server for its version until it answers, or until ctx is done.
-func awaitAnswer(ctx context.Context, client rest.Interface) error {
+// await asks an API server until it gives the answer that is needed, or until ctx is done.
+func await(ctx context.Context, client rest.Interface, ask func(context.Context, rest.Interface) error) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := askVersion(ctx, client)
+		err := ask(ctx, client)
 		if apierrors.IsUnauthorized(err) {
 			return false, fmt.Errorf("does not accept the credentials of the kubeconfig or of the pod's ServiceAccount: %w", err)
 		}
 		if err != nil && last == nil {
-			ctrl.Log.Info("waiting for the API server of the management cluster", "message", requesterror.Describe(err))
+			ctrl.Log.Info("waiting for the API server of the management cluster", "message", err.Error())
 		}
 		if last == nil || ctx.Err() == nil { // the end of ctx is no reason
 			last = err
 		}
 		return err == nil, nil
 	})
-	if err == nil || last == nil {
-		return err
+	if err != nil && last != nil {
+		return last
 	}
-	return fmt.Errorf("does not answer: %s; check that it runs, and the server in the kubeconfig", requesterror.Describe(last))
+	return err
 }
 
 func askVersion(ctx context.Context, client rest.Interface) error {
 	body, err := client.Get().AbsPath("/version").Do(ctx).Raw()
-	if apierrors.IsForbidden(err) {
-		return nil // it has answered
-	}
 	if err != nil {
-		return err
+		return unanswered(err)
 	}
 	answer := apiversion.Info{}
 	if json.Unmarshal(body, &answer) != nil || answer.GitVersion == "" {
-		return errors.New("it is no API server of Kubernetes")
+		return errors.New("is no API server of Kubernetes; check the server in the kubeconfig")
+	}
+	return nil
+}
+
+// unanswered describes the error of a request. A user who may not make it has an answer.
+func unanswered(err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil
+	case apierrors.IsUnauthorized(err):
+		return err
+	}
+	return fmt.Errorf("does not answer: %s; check that it runs, and the server in the kubeconfig", requesterror.Describe(err))
+}
+
+// kindsOf are the versions of groups in a scheme that Drover installs.
+func kindsOf(scheme *runtime.Scheme) installed {
+	return slices.DeleteFunc(scheme.PrioritizedVersionsAllGroups(), func(v schema.GroupVersion) bool {
+		return v.Group != clusterv1.GroupVersion.Group && !strings.HasSuffix(v.Group, ".drover.io")
+	})
+}
+
+type installed []schema.GroupVersion
+
+// ask asks an API server for each version: the caches would wait for two minutes for kinds that are not installed.
+func (i installed) ask(ctx context.Context, client rest.Interface) error {
+	for _, version := range i {
+		err := client.Get().AbsPath("/apis", version.Group, version.Version).Do(ctx).Error()
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("has no kinds of %s: apply the manifests of a release, which have the CustomResourceDefinitions", version)
+		}
+		if err != nil && unanswered(err) != nil {
+			return unanswered(err)
+		}
 	}
 	return nil
 }

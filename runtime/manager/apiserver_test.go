@@ -17,17 +17,20 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const versionAnswer = `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`
 
-// await waits for an API server as a manager does, for another time.
-func await(t *testing.T, url string, atMost time.Duration) error {
+// awaitVersion waits for an API server as a manager does, for another time.
+func awaitVersion(t *testing.T, url string, atMost time.Duration) error {
 	t.Helper()
 	clients, err := coordinationclient.NewForConfig(&rest.Config{Host: url, QPS: -1})
 	if err != nil {
@@ -35,7 +38,7 @@ func await(t *testing.T, url string, atMost time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
-	return awaitAnswer(ctx, clients.RESTClient())
+	return await(ctx, clients.RESTClient(), askVersion)
 }
 
 func TestAnAPIServerThatDoesNotAnswerIsAnError(t *testing.T) {
@@ -48,16 +51,16 @@ func TestAnAPIServerThatDoesNotAnswerIsAnError(t *testing.T) {
 		server *httptest.Server
 		want   string
 	}{
-		"refuses connections": {closed, "dial: connect: connection refused"},
-		"is silent":           {httptest.NewServer(http.HandlerFunc(silence)), "no answer in time"},
-		"is a website":        {httptest.NewServer(http.HandlerFunc(text)), "it is no API server of Kubernetes"},
-		"has no such path":    {httptest.NewServer(http.NotFoundHandler()), "the server could not find the requested resource"},
-		"is not trusted":      {httptest.NewTLSServer(http.HandlerFunc(text)), "its certificate is not signed by the kubeconfig's certificate-authority-data"},
+		"refuses connections": {closed, "does not answer: dial: connect: connection refused; check"},
+		"is silent":           {httptest.NewServer(http.HandlerFunc(silence)), "does not answer: no answer in time; check"},
+		"is a website":        {httptest.NewServer(http.HandlerFunc(text)), "is no API server of Kubernetes; check"},
+		"has no such path":    {httptest.NewServer(http.NotFoundHandler()), "does not answer: the server could not find the requested resource; check"},
+		"is not trusted":      {httptest.NewTLSServer(http.HandlerFunc(text)), "does not answer: its certificate is not signed by the kubeconfig's certificate-authority-data; check"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			defer test.server.Close()
-			if err := await(t, test.server.URL, time.Second); err == nil || !strings.HasPrefix(err.Error(), "does not answer: "+test.want+"; check") {
+			if err := awaitVersion(t, test.server.URL, time.Second); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -75,7 +78,7 @@ func TestAManagerWaitsForAnAPIServerThatStarts(t *testing.T) {
 		_, _ = w.Write([]byte(versionAnswer))
 	}))
 	defer server.Close()
-	if err := await(t, server.URL, time.Minute); err != nil || requests.Load() != 3 {
+	if err := awaitVersion(t, server.URL, time.Minute); err != nil || requests.Load() != 3 {
 		t.Errorf("got %v after %d requests", err, requests.Load())
 	}
 }
@@ -89,10 +92,42 @@ func TestAnAPIServerThatRefusesCredentialsIsNotWaitedFor(t *testing.T) {
 			w.WriteHeader(status)
 		}))
 		defer server.Close()
-		err := await(t, server.URL, time.Minute)
+		err := awaitVersion(t, server.URL, time.Minute)
 		if requests.Load() != 1 || want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%d: got %v after %d requests, want %q", status, err, requests.Load(), want)
 		}
+	}
+}
+
+func TestKindsThatAreNotInstalledAreNamed(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/cluster.x-k8s.io/v1beta2" || requests.Add(1) < 2 {
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	clients, err := coordinationclient.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(kinds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := await(t.Context(), clients.RESTClient(), kindsOf(kinds).ask); err != nil || requests.Load() != 2 {
+		t.Errorf("kinds that are installed now: got %v after %d requests", err, requests.Load())
+	}
+	metav1.AddToGroupVersion(kinds, schema.GroupVersion{Group: "none.drover.io", Version: "v1"})
+	err = kindsOf(kinds).ask(t.Context(), clients.RESTClient())
+	if err == nil || !strings.HasPrefix(err.Error(), "has no kinds of none.drover.io/v1: apply the manifests of a release") {
+		t.Errorf("got %v", err)
+	}
+	if got := kindsOf(scheme.Scheme); len(got) > 0 {
+		t.Errorf("kinds of Kubernetes are asked for: %v", got)
 	}
 }
 
@@ -137,7 +172,7 @@ func TestLeasesAreChecked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = o.checkCluster(t.Context(), "drover-test", test.config)
+			err = o.checkCluster(t.Context(), "drover-test", test.config, scheme.Scheme)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}

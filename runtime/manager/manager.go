@@ -67,7 +67,7 @@ func New(ctx context.Context, name string, o *Options, settings ctrl.Options) (c
 	config.QPS, config.Burst, config.UserAgent = o.KubeAPIQPS, o.KubeAPIBurst, name
 	config.Wrap(httplimit.WrapNested)
 	config.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	if err := o.checkCluster(ctx, name, config); err != nil {
+	if err := o.checkCluster(ctx, name, config, settings.Scheme); err != nil {
 		return nil, err
 	}
 	made, err := ctrl.NewManager(config, o.apply(name, settings))

@@ -5,6 +5,7 @@ package manager
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +22,9 @@ import (
 	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/version"
 )
+
+// maxWorkers is more than an API server answers at the same time. Each one is a goroutine of every controller.
+const maxWorkers = 10_000
 
 // ErrDone is the error of arguments that have been answered, such as --help and --version: there is nothing to run.
 var ErrDone = errors.New("the arguments have been answered")
@@ -122,9 +126,11 @@ func (o *Options) validate() error {
 		flagcheck.Namespace("--namespace", o.Namespace),
 		flagcheck.LabelValue("--watch-filter", o.WatchFilter),
 		flagcheck.AtLeast("--worker-count", o.WorkerCount, 1),
+		flagcheck.AtMost("--worker-count", o.WorkerCount, maxWorkers),
 		flagcheck.AtLeast("--sync-period", o.SyncPeriod, time.Second),
 		flagcheck.AtLeast("--kube-api-burst", o.KubeAPIBurst, 1),
 		flagcheck.AtLeast("--leader-elect-retry-period", o.RetryPeriod, 100*time.Millisecond),
+		flagcheck.AtLeast("--leader-elect-lease-duration", o.LeaseDuration, time.Second), // a Lease has whole seconds
 	); err != nil {
 		return err
 	}
@@ -135,8 +141,6 @@ func (o *Options) validate() error {
 		return errors.New("--metrics-secure has no effect with --metrics-bind-address=0")
 	case o.MetricsCertDir != "" && !o.MetricsSecure:
 		return errors.New("--metrics-cert-dir has no effect without --metrics-secure")
-	case o.MetricsCertDir != "" && !hasCertificate(o.MetricsCertDir):
-		return fmt.Errorf("--metrics-cert-dir must be a folder with tls.crt and tls.key, not %q", o.MetricsCertDir)
 	case !(o.KubeAPIQPS < 0 || o.KubeAPIQPS > 0): // 0 would be the client's default of 5, and NaN nothing at all
 		return fmt.Errorf("--kube-api-qps must be greater than 0, or negative for no limit, not %v", o.KubeAPIQPS)
 	case o.RenewDeadline <= o.RetryPeriod*6/5: // client-go adds a fifth to the period at random
@@ -144,16 +148,17 @@ func (o *Options) validate() error {
 	case o.LeaseDuration <= o.RenewDeadline:
 		return fmt.Errorf("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: %s, %s", o.LeaseDuration, o.RenewDeadline)
 	}
-	return nil
+	return checkCertificate(o.MetricsCertDir)
 }
 
-// hasCertificate reports whether a folder has a certificate. Without one controller-runtime would make one itself, without a
-// word.
-func hasCertificate(folder string) bool {
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return false
-		}
+// checkCertificate checks that a folder, if it is set, has a certificate. Without one controller-runtime would make one
+// itself, without a word.
+func checkCertificate(folder string) error {
+	if folder == "" {
+		return nil
 	}
-	return true
+	if _, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")); err != nil {
+		return fmt.Errorf("--metrics-cert-dir must be a folder with tls.crt and tls.key, not %q: %w", folder, err)
+	}
+	return nil
 }

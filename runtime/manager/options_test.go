@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/cert"
 )
 
 func TestParse(t *testing.T) {
@@ -62,6 +63,8 @@ func TestParseNamesInvalidFlags(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
+		"--worker-count must be at most 10000, not 10001":                                                                                           {"--worker-count=10001"},
+		"--leader-elect-lease-duration must be at least 1s, not 500ms":                                                                              {"--leader-elect-lease-duration=500ms", "--leader-elect-renew-deadline=300ms", "--leader-elect-retry-period=100ms"},
 		"--metrics-secure has no effect with --metrics-bind-address=0":                                                                              {"--metrics-secure", "--metrics-bind-address=0"},
 		"--metrics-cert-dir has no effect without --metrics-secure":                                                                                 {"--metrics-cert-dir=/tmp"},
 		"--metrics-bind-address and --health-probe-bind-address must differ, and both are :9440":                                                    {"--metrics-bind-address=:9440"},
@@ -97,12 +100,21 @@ func TestFolderWithoutACertificateIsRefused(t *testing.T) {
 	if _, err := Parse("program", args, nil); err == nil || !strings.Contains(err.Error(), "--metrics-cert-dir must be a folder with tls.crt and tls.key") {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Parse("program", args, nil); err != nil {
-		t.Error(err)
+	for _, files := range []struct {
+		certificate, key []byte
+		good             bool
+	}{{nil, nil, false}, {certificate, []byte("x"), false}, {certificate, key, true}} {
+		for name, content := range map[string][]byte{"tls.crt": files.certificate, "tls.key": files.key} {
+			if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Parse("program", args, nil); (err == nil) != files.good || err != nil && !strings.HasPrefix(err.Error(), "--metrics-cert-dir must be a folder with") {
+			t.Errorf("got %v, good: %v", err, files.good)
+		}
 	}
 }
