@@ -31,6 +31,9 @@ type InvalidError struct{ Field, Detail string }
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Detail }
 
+// VersionField is the field of an [InvalidError] that is not of a profile.
+const VersionField = "Machine.spec.version"
+
 // Release is what a version of Kubernetes needs on a host.
 type Release struct {
 	Binaries []Binary
@@ -48,6 +51,7 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 	}
 	versions := versionsOf(releases, fmt.Sprintf("%d.%d", of.Major(), of.Minor()))
 	plan := &Release{SandboxImage: versions.SandboxImage}
+	var lacking []string
 	for _, each := range []struct {
 		component bootstrapv1.Component
 		version   string
@@ -66,16 +70,20 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 			continue
 		}
 		if unknown != nil {
-			return nil, &InvalidError{"Machine.spec.version", "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
+			return nil, &InvalidError{VersionField, "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
 		}
 		if len(each.version) > bootstrapv1.MaxReleaseVersion {
-			return nil, &InvalidError{"Machine.spec.version", fmt.Sprintf("has more than the %d characters that a NodeProfile can have a checksum for", bootstrapv1.MaxReleaseVersion)}
+			return nil, &InvalidError{VersionField, fmt.Sprintf("has more than the %d characters that a NodeProfile can have a checksum for", bootstrapv1.MaxReleaseVersion)}
 		}
 		if each.version == "" {
-			return nil, &InvalidError{"spec.releases.versions", fmt.Sprintf(
-				"has no version of %s for Kubernetes %d.%d, which is not among the known ones: add it", each.component, of.Major(), of.Minor())}
+			lacking = append(lacking, string(each.component))
+			continue
 		}
 		plan.Binaries = append(plan.Binaries, binaries(releases, source, each.version)...)
+	}
+	if len(lacking) > 0 {
+		return nil, &InvalidError{"spec.releases.versions", fmt.Sprintf(
+			"has no version of %s for Kubernetes %d.%d, which is not among the known ones: add it", strings.Join(lacking, ", "), of.Major(), of.Minor())}
 	}
 	return plan, nil
 }
