@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,5 +85,16 @@ func TestRunEndsWithTheErrorOfItsFlags(t *testing.T) {
 	t.Parallel()
 	if err := run(t.Context(), []string{"--worker-count=0"}); err == nil || !strings.Contains(err.Error(), "--worker-count") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCommandThatThereIsNot: the manager has flags only, so anything else was meant to be a command.
+func TestCommandThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"Merge", "-f", "a.yaml"}, {"help"}, {"merg"}, {""}} {
+		err := run(t.Context(), args)
+		if want := fmt.Sprintf("there is no command %q: there is merge, which shows what BootstrapConfigs become; without a command, and with flags only, the manager is started", args[0]); fmt.Sprint(err) != want {
+			t.Errorf("%q: err = %v, want %s", args, err, want)
+		}
 	}
 }
