@@ -48,14 +48,14 @@ func TestFieldsThatMayBeMeant(t *testing.T) {
 		t.Fatal(err)
 	}
 	for manifest, want := range map[string][]string{
-		config + "{operatingSystem: ubuntu, package: [a]}":                                        {`unknown field "spec.package", did you mean "packages"?`},
-		config + "{operatingSystem: ubuntu, nodeLabels: {a: b}}":                                  {`unknown field "spec.nodeLabels", did you mean "spec.kubelet.nodeLabels"?`},
-		config + "{operatingSystem: ubuntu, files: [{path: /a, content: b, permission: '0600'}]}": {`unknown field "spec.files[0].permission", did you mean "permissions"?`},
-		config + "{operatingSystem: ubuntu, xyzzy: 1}":                                            {`unknown field "spec.xyzzy"`},
-		config + "{operatingSystem: ubuntu}\nsepc: {}":                                            {`unknown field "sepc", did you mean "spec"?`},
-		"metadata: {name: a, lables: {a: b}}\nspec: {operatingSystem: ubuntu}":                    {`unknown field "metadata.lables", did you mean "labels"?`},
-		"metadata: {name: a, labels: {a: 1, b: c, d: true}}":                                      {`metadata.labels[a]: must be of type string, so put it in quotes: "1"`, `metadata.labels[d]: must be of type string, so put it in quotes: "true"`},
-		"metadata: {name: 7, finalizers: a, labels: [a]}":                                         {"metadata.finalizers: must be of type array", "metadata.labels: must be an object whose values are strings", "metadata.name: must be of type string"},
+		config + "{operatingSystem: ubuntu, package: [a]}":                                                                                   {`unknown field "spec.package", did you mean "packages"?`},
+		config + "{operatingSystem: ubuntu, nodeLabels: {a: b}}":                                                                             {`unknown field "spec.nodeLabels", did you mean "spec.kubelet.nodeLabels"?`},
+		config + "{operatingSystem: ubuntu, files: [{path: /a, content: b, permission: '0600'}]}":                                            {`unknown field "spec.files[0].permission", did you mean "permissions"?`},
+		config + "{operatingSystem: ubuntu, xyzzy: 1}":                                                                                       {`unknown field "spec.xyzzy"`},
+		config + "{operatingSystem: ubuntu}\nsepc: {}":                                                                                       {`unknown field "sepc", did you mean "spec"?`},
+		"metadata: {name: a, lables: {a: b}}\nspec: {operatingSystem: ubuntu}":                                                               {`unknown field "metadata.lables", did you mean "labels"?`},
+		"metadata: {name: a, labels: {a: 1, b: c, d: true}}":                                                                                 {`metadata.labels[a]: must be of type string, so put it in quotes: "1"`, `metadata.labels[d]: must be of type string, so put it in quotes: "true"`},
+		"metadata: {creationTimestamp: now, deletionTimestamp: null, deletionGracePeriodSeconds: soon, name: 7, finalizers: a, labels: [a]}": {"metadata.creationTimestamp: must be of type date-time, such as 2026-01-31T12:00:00Z", "metadata.deletionGracePeriodSeconds: must be of type integer", "metadata.finalizers: must be of type array", "metadata.labels: must be an object whose values are strings", "metadata.name: must be of type string"},
 		"metadata: a": {"metadata: must be an object with a name"},
 	} {
 		got, err := kinds.Admit(schema.GroupVersionKind{Group: "bootstrap.drover.io", Version: "v1alpha1", Kind: "BootstrapConfig"}, object(t, manifest).Object)

@@ -142,13 +142,14 @@ func checkType(path string, value any, kind reflect.Type) []string {
 
 // typeName is what the documentation of the API calls a type.
 func typeName(kind reflect.Type) string {
-	switch kind.Kind() {
-	case reflect.Slice:
-		return "array"
-	case reflect.Int64, reflect.Pointer:
-		return "integer"
-	case reflect.String:
+	switch kind {
+	case reflect.TypeFor[string]():
 		return "string"
+	case reflect.TypeFor[int64](), reflect.TypeFor[*int64]():
+		return "integer"
+	}
+	if kind.Kind() == reflect.Slice {
+		return "array"
 	}
 	return "date-time, such as 2026-01-31T12:00:00Z"
 }

@@ -56,7 +56,7 @@ func Write(to io.Writer, m *Manifests) error {
 
 // each are the errors that one was joined from.
 func each(err error) []error {
-	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // not those that it wraps
+	if joined, is := err.(interface{ Unwrap() []error }); is {
 		return joined.Unwrap()
 	}
 	if err == nil {

@@ -99,6 +99,7 @@ func TestWrongInputIsNamed(t *testing.T) {
 		"a label in the profile":                  {releases, releases + "\n  defaults: {kubelet: {nodeLabels: {topology.k8s.io/zone: a}}}", []string{ofFleet + "spec.defaults.kubelet.nodeLabels[topology.k8s.io/zone]: a kubelet may not set this label: put it on the Machine, whose labels are synchronised to the Node"}},
 		"too much":                                {system, system + ", maxSizeBytes: 4096, preCommands: ['" + strings.Repeat("a", 900) + "', '" + strings.Repeat("b", 900) + "', '" + strings.Repeat("c", 900) + "', '" + strings.Repeat("d", 900) + "', '" + strings.Repeat("e", 900) + "']", nil},
 		"a template of Helm":                      {"{name: fleet}\nspec", "{name: {{ .Values.name }}}\nspec", []string{"document 1: is no YAML: it has {{, as a template of Helm: fill it in first, with helm template"}},
+		"a template of clusterctl":                {"metadata: {name: c}", "metadata: {name: a, namespace: '${NAMESPACE}'}", []string{`document 4: Cluster a: metadata.namespace: Invalid value: "${NAMESPACE}": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name', or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?'): fill in the variables first, for a template of clusterctl with clusterctl generate`}},
 		"no separator":                            {"---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster", "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster", []string{"document 3: is no YAML: it has two objects: put a line with --- alone between them"}},
 		"a field twice":                           {"metadata: {name: fleet}", "metadata: {name: fleet}\nmetadata: {name: fleet}", []string{`document 1: is no YAML: line 4: key "metadata" already set in map`}},
 		"no kind":                                 {"kind: NodeProfile", "Kind: NodeProfile", []string{"document 1: is no manifest: it has no kind"}},
@@ -175,5 +176,23 @@ func TestObjectsOfOthersAreListed(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Cluster db", "Secret keys"}, m.Skipped()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFilesInJSONMayHaveSeveralObjects(t *testing.T) {
+	t.Parallel()
+	object := `{"apiVersion":"bootstrap.drover.io/v1alpha1","kind":"BootstrapConfig","metadata":{"name":"NAME"},"spec":{"operatingSystem":"ubuntu"}}`
+	got, err := preview(strings.ReplaceAll(object, "NAME", "a") + "\n" + strings.ReplaceAll(object, "NAME", "b"))
+	if err != nil || !strings.Contains(got, "# BootstrapConfig a\n") || !strings.Contains(got, "# BootstrapConfig b\n") {
+		t.Errorf("err = %v, output:\n%s", err, got)
+	}
+	for text, want := range map[string]string{
+		object + "\nkind: NodeProfile":                                          "document 1: is no YAML: there is something after its end",
+		strings.Replace(object, "drover.io/v1alpha1", "drover.io/v1/alpha1", 1): `document 1: apiVersion: must be a group and a version, as in bootstrap.drover.io/v1alpha1, or a version: "bootstrap.drover.io/v1/alpha1"`,
+		object + "\n" + object:                                                  "document 1: items[0]: BootstrapConfig NAME: metadata.name: Invalid value: ",
+	} {
+		if _, err := preview(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("err = %v, want %s", err, want)
+		}
 	}
 }

@@ -10,7 +10,7 @@ func TestNearest(t *testing.T) {
 	names := []string{"BootstrapConfig", "BootstrapConfigTemplate", "NodeProfile", "ntp", "users", "url"}
 	for wrong, want := range map[string]string{
 		"NodeProfil": "NodeProfile", "nodeprofile": "NodeProfile", "BootstarpConfig": "BootstrapConfig", "BootstrapConfigTemplates": "BootstrapConfigTemplate",
-		"user": "users", "ntps": "ntp", "nto": "ntp", "": "", "x": "", "kubelet": "", "Cluster": "", "URL": "url",
+		"user": "users", "ntps": "ntp", "": "", "x": "", "kubelet": "", "Cluster": "", "URL": "url",
 	} {
 		got, found := Nearest(wrong, names)
 		if got != want || found != (want != "") {
