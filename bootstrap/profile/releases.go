@@ -31,6 +31,9 @@ type InvalidError struct{ Field, Detail string }
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Detail }
 
+// OfBootstrapConfig reports whether the field is one of the BootstrapConfig, and not of the profile or the Machine.
+func (e *InvalidError) OfBootstrapConfig() bool { return strings.HasPrefix(e.Field, "spec.binaries.") }
+
 // VersionField is the field of an [InvalidError] that is not of a profile.
 const VersionField = "Machine.spec.version"
 
@@ -65,6 +68,9 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 		{bootstrapv1.ComponentKubelet, of.String(), spec.Binaries.Kubelet, false},
 		{bootstrapv1.ComponentKubeadm, of.String(), spec.Binaries.Kubeadm, spec.Join.Method != bootstrapv1.JoinKubeadm},
 	} {
+		if err := checkOwn(releases, each.component, each.own); err != nil {
+			return nil, err
+		}
 		source := sourceOf(releases, each.component)
 		if each.unused || len(each.own) > 0 || fromImage(source, spec.OperatingSystem) {
 			continue
@@ -86,6 +92,23 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 			"has no version of %s for Kubernetes %d.%d, which is not among the known ones: add it", strings.Join(lacking, ", "), of.Major(), of.Minor())}
 	}
 	return plan, nil
+}
+
+// checkOwn refuses binaries of the spec itself that are for none of the architectures that the profile names.
+func checkOwn(releases *bootstrapv1.Releases, component bootstrapv1.Component, own []bootstrapv1.Download) error {
+	var has []string
+	for _, d := range own {
+		if slices.Contains(releases.Architectures, d.Architecture) {
+			return nil
+		}
+		has = append(has, d.Architecture)
+	}
+	if len(own) == 0 || len(releases.Architectures) == 0 {
+		return nil
+	}
+	return &InvalidError{"spec.binaries." + string(component), fmt.Sprintf(
+		"is for %s, and spec.releases.architectures of the NodeProfile has %s: add a file for that, or correct the architectures",
+		strings.Join(has, " and "), strings.Join(releases.Architectures, " and "))}
 }
 
 // versionsOf are the default versions for a minor version of Kubernetes, where the profile has no others.

@@ -51,6 +51,9 @@ func (r *Reconciler) applyProfile(ctx context.Context, s *state) error {
 	}
 	merged, fields := profile.Merge(&s.config.Spec, &p.Spec.Defaults)
 	release, err := profile.Plan(merged, &p.Spec.Releases, s.machine.Spec.Version)
+	if invalid, is := errors.AsType[*profile.InvalidError](err); is && invalid.OfBootstrapConfig() {
+		return invalidSpec(err)
+	}
 	if err != nil {
 		return releaseUnavailable(name, err, 0)
 	}

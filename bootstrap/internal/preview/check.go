@@ -84,7 +84,11 @@ func withChecksums(spec *bootstrapv1.BootstrapConfigSpec) *bootstrapv1.Bootstrap
 // locate adds to an error the object that has the field, where that is not the BootstrapConfig.
 func (s *resolved) locate(err error, of *machine) error {
 	if invalid, is := errors.AsType[*profile.InvalidError](err); is {
-		return s.locateField(invalid.Field, invalid.Detail, s.profile, of)
+		subject := s.profile
+		if invalid.OfBootstrapConfig() {
+			subject = ""
+		}
+		return s.locateField(invalid.Field, invalid.Detail, subject, of)
 	}
 	if invalid, is := errors.AsType[*node.InvalidError](err); is {
 		return s.locateField(invalid.Field, invalid.Detail, "", of)

@@ -68,7 +68,10 @@ func TestWrongInputIsNamed(t *testing.T) {
 			ofFleet + "the checksum of kubelet 1.36.3 for amd64 cannot be read from https://169.254.169.254/dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubelet.sha256: link-local, multicast, unspecified and metadata addresses are not connected to: correct spec.releases, or add the checksum to spec.releases.digests",
 		}},
 		"a binary for another architecture": {system, system + ", binaries: {kubelet: [{architecture: arm64, url: 'https://a.example.com/k', sha256: '" + digest + "'}]}", []string{
-			workers + "spec.template.spec.binaries: there is no architecture for which there are all, so that no host can join: there is kubelet for arm64, containerd for amd64, runc for amd64, cniPlugins for amd64, crictl for amd64: add the others, or correct the architecture",
+			workers + "spec.template.spec.binaries.kubelet: is for arm64, and spec.releases.architectures of the NodeProfile has amd64: add a file for that, or correct the architectures",
+		}},
+		"binaries for two architectures": {"profileRef: {name: fleet}", "binaries: {kubelet: [{architecture: arm64, url: 'https://a.example.com/k', sha256: '" + digest + "'}], runc: [{architecture: amd64, url: 'https://a.example.com/r', sha256: '" + digest + "'}]}", []string{
+			workers + "spec.template.spec.binaries: there is no architecture for which there are all, so that no host can join: there is kubelet for arm64, runc for amd64: add the others, or correct the architecture",
 		}},
 		"a misspelt kind":    {"kind: NodeProfile", "kind: NodeProfil", []string{`document 1: the group bootstrap.drover.io has no kind "NodeProfil", did you mean NodeProfile?`}},
 		"another version":    {"v1alpha1\nkind: NodeProfile", "v1\nkind: NodeProfile", []string{"document 1: NodeProfile has the apiVersion bootstrap.drover.io/v1, must be bootstrap.drover.io/v1alpha1"}},
