@@ -333,6 +333,30 @@ func TestPreemptionIsReported(t *testing.T) {
 	}
 }
 
+// TestStopOfUnknownCauseFailsNoList: a role without compute.zoneOperations.list would else fail every machine of the project as
+// soon as one Spot VM is preempted.
+func TestStopOfUnknownCauseFailsNoList(t *testing.T) {
+	t.Parallel()
+	gce := newEnv(t, googlefake.Options{Faults: func(method string) googlefake.Fault {
+		if method == "zoneOperations.list" {
+			return googlefake.Fault{Status: http.StatusForbidden, Reason: "forbidden", Message: "Required 'compute.zoneOperations.list' permission"}
+		}
+		return googlefake.Fault{}
+	}})
+	d := gce.connect(t)
+	created, err := create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.ProvisioningModel = "SPOT" })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gce.cloud.Preempt()
+	if diff := cmp.Diff([]string{created.ProviderID}, listProviderIDs(t, d)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if found, err := d.Get(t.Context(), created.Identity); err != nil || found.State != driver.Stopped || found.Message == "" {
+		t.Errorf("got %q, %q and %v", found.State, found.Message, err)
+	}
+}
+
 // TestTagLabelsDisks: the labels of the instance and of its disks change; those of another machine and of the user do not.
 func TestTagLabelsDisks(t *testing.T) {
 	t.Parallel()
