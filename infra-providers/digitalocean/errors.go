@@ -27,7 +27,7 @@ var (
 	errLateVolume = errors.New("a request for a volume may still be carried out: its answer was lost; waiting up to two minutes for the volume to appear")
 	errLateIP     = errors.New("a request for the reserved IP may still be carried out: its answer was lost; waiting up to five minutes for the address to appear")
 	// errOfProxy is an answer 404 that is not DigitalOcean's.
-	errOfProxy = errors.New("DigitalOcean did not answer, but a program before it: 404 Not Found") //nolint:staticcheck // a name
+	errOfProxy = errors.New("DigitalOcean did not answer, but a program before it: 404 Not Found")
 	// errUntagged ends a read of a new Droplet, whose tags the cloud sets after its creation.
 	errUntagged = errors.New("the Droplet is being created and has no tags yet")
 )
