@@ -289,7 +289,7 @@ func (d *Driver) createReservedIP(ctx context.Context, claimed claim.Claim) erro
 	return d.claims.Write(ctx, claimed)
 }
 
-// withdrawRequest removes the record of a refused request, so that an address which the Droplet gets from somebody else does not
+// withdrawRequest removes the record of a refused request, so that an address which another user gives to the Droplet does not
 // count as the machine's own. It stays after an earlier request without an answer, or if the Droplet has an address: another
 // caller may have created that. A record that stays otherwise only delays a deletion.
 func (d *Driver) withdrawRequest(ctx context.Context, claimed claim.Claim, earlier string) {

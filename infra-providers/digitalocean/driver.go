@@ -6,7 +6,6 @@ package digitalocean
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -336,9 +335,5 @@ func (d *Driver) toInstance(droplet *godo.Droplet) driver.Instance {
 // toRetryableError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
 // now may be later, and must not count as an invalid configuration.
 func (d *Driver) toRetryableError(err error) error {
-	err = toError(err, d.clock.Now())
-	if driver.IsInvalidConfiguration(err) {
-		return errors.New(err.Error())
-	}
-	return err
+	return driver.WithoutInvalidConfiguration(toError(err, d.clock.Now()))
 }

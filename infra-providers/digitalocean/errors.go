@@ -93,11 +93,8 @@ func prefixOf(err error, answer *godo.ErrorResponse) string {
 // retryAfter returns the delay after too many requests: the cloud's own hint, which it gives for the limit of a minute, or
 // the time when the oldest request of the hour expires. driver.RetryAfter bounds it.
 func retryAfter(header http.Header, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds >= 0 {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
-		return max(at.Sub(now), 0)
+	if pause, ok := driver.ParseRetryAfter(header, now); ok {
+		return pause
 	}
 	reset, err := strconv.ParseInt(header.Get("RateLimit-Reset"), 10, 64)
 	if err != nil {
