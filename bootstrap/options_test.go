@@ -91,3 +91,14 @@ func TestRunEndsWithTheErrorOfItsFlags(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestCommandThatThereIsNot: the manager has flags only, so anything else was meant to be a command.
+func TestCommandThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"Merge", "-f", "a.yaml"}, {"help"}, {"merg"}, {""}} {
+		err := run(t.Context(), args)
+		if want := fmt.Sprintf("there is no command %q: there is merge, which shows what BootstrapConfigs become; without a command, and with flags only, the manager is started", args[0]); fmt.Sprint(err) != want {
+			t.Errorf("%q: err = %v, want %s", args, err, want)
+		}
+	}
+}

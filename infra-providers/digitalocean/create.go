@@ -81,6 +81,12 @@ func (d *Driver) claim(ctx context.Context, id driver.Identity) (claim.Claim, er
 		if err := d.checkNamesakes(ctx, id, have); err != nil {
 			return claim.Claim{}, err
 		}
+		// Its Droplet does not exist any more, and without the claim its address would have no owner.
+		unassigned := have
+		unassigned.DropletID = 0
+		if err := d.deleteRecordedIP(ctx, unassigned); err != nil {
+			return claim.Claim{}, err
+		}
 	}
 	if err := d.claims.Delete(ctx, have); err != nil {
 		return claim.Claim{}, err

@@ -91,7 +91,7 @@ func NewClient(token, endpoint string, transport http.RoundTripper) (*godo.Clien
 		options = append(options, godo.SetBaseURL(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
 	client, err := godo.New(&http.Client{
-		Timeout: timeout, Transport: httplimit.Wrap(transport, httplimit.MaxCloudAnswer), CheckRedirect: egress.NoRedirects,
+		Timeout: timeout, Transport: ownAnswers{httplimit.Wrap(transport, httplimit.MaxCloudAnswer)}, CheckRedirect: egress.NoRedirects,
 	}, options...)
 	if err != nil {
 		return nil, fmt.Errorf("the environment variable DIGITALOCEAN_API_URL: %w", err)
