@@ -8,9 +8,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -70,6 +72,11 @@ func (p exemption) run(ctx context.Context, s *state) (reconcile.Result, error) 
 func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Machine, requests *external.Requests) (reconcile.Result, error) {
 	finding, isExternal := s.findings[m.Name], s.check.Spec.Remediation.TemplateRef.IsDefined()
 	wanted := m.DeepCopy()
+	if isFirst := !conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition); isFirst && (finding.State == health.Healthy || finding.State == health.Unhealthy) {
+		if err := requests.DeleteEarlier(ctx, m); err != nil && !apierrors.IsForbidden(err) { // Ensure reports what is forbidden
+			return reconcile.Result{}, err
+		}
+	}
 	switch finding.State {
 	case health.Healthy:
 		if err := requests.Delete(ctx, m); err != nil {
