@@ -72,10 +72,8 @@ func (p exemption) run(ctx context.Context, s *state) (reconcile.Result, error) 
 func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Machine, requests *external.Requests) (reconcile.Result, error) {
 	finding, isExternal := s.findings[m.Name], s.check.Spec.Remediation.TemplateRef.IsDefined()
 	wanted := m.DeepCopy()
-	if isFirst := !conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition); isFirst && (finding.State == health.Healthy || finding.State == health.Unhealthy) {
-		if err := requests.DeleteEarlier(ctx, m); err != nil && !apierrors.IsForbidden(err) { // Ensure reports what is forbidden
-			return reconcile.Result{}, err
-		}
+	if err := deleteEarlier(ctx, requests, m, finding); err != nil {
+		return reconcile.Result{}, err
 	}
 	switch finding.State {
 	case health.Healthy:
@@ -105,6 +103,18 @@ func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Ma
 		return reconcile.Result{}, nil
 	}
 	return p.request(ctx, requests, wanted)
+}
+
+// deleteEarlier deletes the request that an earlier check has left, before the first finding about the Machine. Ensure reports
+// a kind of requests that may not be read.
+func deleteEarlier(ctx context.Context, requests *external.Requests, m *clusterv1.Machine, finding health.Finding) error {
+	if conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition) || (finding.State != health.Healthy && finding.State != health.Unhealthy) {
+		return nil
+	}
+	if err := requests.DeleteEarlier(ctx, m); !apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil
 }
 
 // machineWriter writes the conditions of Machines.
