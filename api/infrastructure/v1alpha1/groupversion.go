@@ -39,6 +39,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&RestartRemediationTemplate{}, &RestartRemediationTemplateList{},
 		&GoogleMachine{}, &GoogleMachineList{},
 		&GoogleMachineTemplate{}, &GoogleMachineTemplateList{},
+		&KubeVirtMachine{}, &KubeVirtMachineList{},
+		&KubeVirtMachineTemplate{}, &KubeVirtMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

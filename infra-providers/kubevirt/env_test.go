@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubevirt_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	virtv1 "kubevirt.io/api/core/v1"
+	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/testenv"
+	"drover.io/infra-providers/kubevirt"
+	"drover.io/infra-providers/kubevirt/kubevirtfake"
+	"drover.io/runtime/envtest"
+)
+
+// infra is the API server of the infrastructure cluster, with the kinds of KubeVirt.
+var infra envtest.Server
+
+// waitTimeout bounds every wait; it is no measure of how long anything takes.
+const waitTimeout = 4 * time.Minute
+
+func TestMain(m *testing.M) {
+	definitions, err := kubevirtfake.Definitions()
+	if err != nil {
+		panic(err)
+	}
+	infra.CRDs = definitions
+	envtest.Main(m, infra.Stop, stopManagement)
+}
+
+// env is an infrastructure cluster with a namespace of its own, whose KubeVirt takes a step with each request.
+type env struct {
+	t         *testing.T
+	config    *rest.Config
+	api       client.Client
+	namespace string
+	server    *kubevirtfake.Subresources
+	wire      *wire
+}
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	config, err := infra.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme := kubevirt.Scheme()
+	if err := kubevirtfake.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{t: t, config: config, api: api, namespace: infra.Namespace(t)}
+	e.server = &kubevirtfake.Subresources{Player: &kubevirtfake.Player{Client: api, Namespace: e.namespace}}
+	e.wire = &wire{}
+	return e
+}
+
+// options are those of a provider whose own cluster is the infrastructure cluster.
+func (e *env) options() kubevirt.Options {
+	return kubevirt.Options{
+		Own:      func() (*rest.Config, error) { return rest.CopyConfig(e.config), nil },
+		PageSize: 25,
+		Transport: func(next http.RoundTripper) http.RoundTripper {
+			e.server.Next = next // all connections lead to the same server
+			return &faulty{wire: e.wire, next: e.server}
+		},
+	}
+}
+
+// connect returns the driver of another process.
+func (e *env) connect() driver.Driver[kubevirt.InstanceConfig] {
+	e.t.Helper()
+	connected, err := kubevirt.Cloud(e.options()).Connect(e.t.Context(), driver.Account{Region: e.namespace}, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return connected
+}
+
+// wire is where requests fail.
+type wire struct {
+	mu    sync.Mutex
+	next  func(*http.Request) fault
+	count int
+}
+
+// fault is what goes wrong with one request.
+type fault struct {
+	// lost is true when the request takes effect and its answer is lost.
+	lost   bool
+	status int
+	reason metav1.StatusReason
+}
+
+// fail makes the next request that fits fail.
+func (w *wire) fail(with fault, fits func(*http.Request) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = func(request *http.Request) fault {
+		if !fits(request) {
+			return fault{}
+		}
+		return with
+	}
+}
+
+func (w *wire) of(request *http.Request) fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if request.Method != http.MethodGet && !strings.HasSuffix(request.URL.Path, "/selfsubjectaccessreviews") {
+		w.count++
+	}
+	if w.next == nil {
+		return fault{}
+	}
+	found := w.next(request)
+	if found != (fault{}) {
+		w.next = nil
+	}
+	return found
+}
+
+func (w *wire) changes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count
+}
+
+type faulty struct {
+	wire *wire
+	next http.RoundTripper
+}
+
+func (f *faulty) RoundTrip(request *http.Request) (*http.Response, error) {
+	found := f.wire.of(request)
+	if found.status != 0 {
+		return kubevirtfake.Status(request, found.status, found.reason, "refused"), nil
+	}
+	response, err := f.next.RoundTrip(request)
+	if found.lost && err == nil {
+		_ = response.Body.Close()
+		return nil, errors.New("the answer was lost")
+	}
+	return response, err
+}
+
+func anyRequest(*http.Request) bool { return true }
+
+// changesVM fits requests that create, change or delete VirtualMachines.
+func changesVM(request *http.Request) bool {
+	return request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/virtualmachines")
+}
+
+func createsVM(request *http.Request) bool {
+	return changesVM(request) && request.Method == http.MethodPost
+}
+
+// leftovers names everything of ours in the namespace. What Kubernetes' garbage collector deletes, because its owner does not
+// exist any more, is left out for DataVolumes.
+func (e *env) leftovers() (left []string) {
+	e.t.Helper()
+	ctx, ours := context.Background(), client.HasLabels{driver.TagMachineUID}
+	vms, secrets, volumes := &virtv1.VirtualMachineList{}, &corev1.SecretList{}, &cdiv1.DataVolumeList{}
+	for _, all := range []client.ObjectList{vms, secrets, volumes} {
+		if err := e.api.List(ctx, all, client.InNamespace(e.namespace), ours); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	exists := map[string]bool{}
+	for _, vm := range vms.Items {
+		exists[string(vm.UID)] = true
+		left = append(left, "VirtualMachine "+vm.Name)
+	}
+	for _, secret := range secrets.Items {
+		left = append(left, "Secret "+secret.Name)
+	}
+	for _, volume := range volumes.Items {
+		if owner := metav1.GetControllerOf(&volume); owner == nil || exists[string(owner.UID)] {
+			left = append(left, "DataVolume "+volume.Name)
+		}
+	}
+	return left
+}
+
+func (e *env) vm(name string) *virtv1.VirtualMachine {
+	e.t.Helper()
+	vm := &virtv1.VirtualMachine{}
+	if err := e.api.Get(context.Background(), client.ObjectKey{Namespace: e.namespace, Name: name}, vm); err != nil {
+		e.t.Fatal(err)
+	}
+	return vm
+}
+
+// update changes an object until there is no conflict.
+func update[O client.Object](e *env, object O, change func(O)) {
+	e.t.Helper()
+	for range 100 {
+		if err := e.api.Get(context.Background(), client.ObjectKeyFromObject(object), object); err != nil {
+			e.t.Fatal(err)
+		}
+		change(object)
+		if err := e.api.Update(context.Background(), object); err == nil {
+			return
+		}
+	}
+	e.t.Fatalf("%s is changed all the time", object.GetName())
+}
+
+// step takes steps of the player until nothing changes any more.
+func (e *env) step() {
+	e.t.Helper()
+	for range 3 {
+		if err := e.server.Player.Step(context.Background()); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+}
+
+func minimalSpec() infrav1.KubeVirtMachineSpec {
+	return infrav1.KubeVirtMachineSpec{
+		CPU: infrav1.KubeVirtCPU{Cores: 2}, MemoryMiB: 4096,
+		RootDisk: infrav1.KubeVirtRootDisk{ContainerDisk: infrav1.KubeVirtContainerDisk{Image: "quay.io/containerdisks/ubuntu:24.04"}},
+	}
+}
+
+func newConfig(t *testing.T, spec infrav1.KubeVirtMachineSpec, zone string) kubevirt.InstanceConfig {
+	t.Helper()
+	machine := &infrav1.KubeVirtMachine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "home"}}, Spec: spec}
+	config, err := kubevirt.NewInstanceConfig(machine, zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// management is the management cluster, started by the first test that needs it.
+var (
+	needed     atomic.Bool
+	management = sync.OnceValues(func() (*testenv.Cluster, error) {
+		needed.Store(true)
+		return testenv.Start()
+	})
+)
+
+func stopManagement() error {
+	if !needed.Load() {
+		return nil
+	}
+	cluster, err := management()
+	if err != nil {
+		return nil // the test that started it has failed
+	}
+	return cluster.Stop()
+}
