@@ -99,6 +99,7 @@ func (e *env) connect() driver.Driver[kubevirt.InstanceConfig] {
 type wire struct {
 	mu    sync.Mutex
 	next  func(*http.Request) fault
+	hook  func(*http.Request) func()
 	count int
 }
 
@@ -120,6 +121,32 @@ func (w *wire) fail(with fault, fits func(*http.Request) bool) {
 		}
 		return with
 	}
+}
+
+// before calls a function before the next request that fits.
+func (w *wire) before(fits func(*http.Request) bool, do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hook = func(r *http.Request) func() {
+		if !fits(r) {
+			return nil
+		}
+		return do
+	}
+}
+
+// hooked returns what to do before a request.
+func (w *wire) hooked(request *http.Request) func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hook == nil {
+		return nil
+	}
+	do := w.hook(request)
+	if do != nil {
+		w.hook = nil
+	}
+	return do
 }
 
 func (w *wire) of(request *http.Request) fault {
@@ -150,6 +177,9 @@ type faulty struct {
 }
 
 func (f *faulty) RoundTrip(request *http.Request) (*http.Response, error) {
+	if do := f.wire.hooked(request); do != nil {
+		do()
+	}
 	found := f.wire.of(request)
 	if found.status != 0 {
 		return kubevirtfake.Status(request, found.status, found.reason, "refused"), nil
