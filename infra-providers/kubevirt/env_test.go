@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,10 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	infra.CRDs = definitions
-	envtest.Main(m, infra.Stop, stopManagement)
+	if programs != "" {
+		infra.CRDs, infra.Folders = nil, []string{filepath.Join(programs, "crds")}
+	}
+	envtest.Main(m, controller.stop, infra.Stop, stopManagement)
 }
 
 // env is an infrastructure cluster with a namespace of its own, whose KubeVirt takes a step with each request.
@@ -68,7 +72,12 @@ func newEnv(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	e := &env{t: t, config: config, api: api, namespace: infra.Namespace(t)}
-	e.server = &kubevirtfake.Subresources{Player: &kubevirtfake.Player{Client: api, Namespace: e.namespace}}
+	if programs != "" {
+		if err := controller.start(config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.server = &kubevirtfake.Subresources{Player: &kubevirtfake.Player{Client: api, Namespace: e.namespace, Controlled: programs != ""}}
 	e.wire = &wire{}
 	return e
 }

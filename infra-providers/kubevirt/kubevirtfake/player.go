@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	virtv1 "kubevirt.io/api/core/v1"
@@ -32,10 +33,14 @@ const (
 type Player struct {
 	Client    client.Client
 	Namespace string
+	// Controlled is true where a virt-controller runs, so that only what runs on nodes is played.
+	Controlled bool
 
 	mu     sync.Mutex
 	serial int
 }
+
+var mebibyte = resource.NewQuantity(1<<20, resource.BinarySI)
 
 // AddToScheme adds the kinds of CDI that the player creates.
 func AddToScheme(scheme *runtime.Scheme) error {
@@ -47,6 +52,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 func (p *Player) Step(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.Controlled {
+		return p.stepNodes(ctx)
+	}
 	vms := &virtv1.VirtualMachineList{}
 	if err := p.Client.List(ctx, vms, client.InNamespace(p.Namespace)); err != nil {
 		return err

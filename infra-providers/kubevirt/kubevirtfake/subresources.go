@@ -19,7 +19,8 @@ import (
 
 var (
 	resetPath = regexp.MustCompile(`^/apis/subresources\.kubevirt\.io/v1/namespaces/([^/]+)/virtualmachineinstances/([^/]+)/reset$`)
-	logPath   = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/virt-launcher-([^/]+)/log$`)
+	// The Pods of KubeVirt's own controller have a suffix.
+	logPath = regexp.MustCompile(`^/api/v1/namespaces/[^/]+/pods/virt-launcher-([^/]+?)(-[a-z0-9]{5})?/log$`)
 )
 
 // Subresources answers what an API server forwards, to virt-api or a kubelet: resets and logs. It forwards everything else,
