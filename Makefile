@@ -63,6 +63,10 @@ interop: control-plane $(SIMULATED) ## Run all combinations of Drover and Cluste
 e2e-openstack: control-plane ## Run the OpenStack driver against the real services that OS_* or OS_CLOUD name
 	@hack/e2e-openstack.sh $(ARGS)
 
+.PHONY: e2e-kubevirt
+e2e-kubevirt: control-plane ## Run the KubeVirt driver with virt-controller and virt-api of KubeVirt, which it compiles
+	@hack/e2e-kubevirt.sh $(ARGS)
+
 .PHONY: e2e
 e2e: control-plane build guest ## Boot containers with systemd that join by cloud-init, Ignition and kubeadm; needs root
 	@cd test && DROVER_E2E=1 GOWORK=off go test -count=1 -v -run 'TestContainer|TestAWrongChecksum' -timeout 60m ./vm

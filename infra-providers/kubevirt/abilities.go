@@ -13,6 +13,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,6 +23,7 @@ import (
 	instancetypev1 "kubevirt.io/api/instancetype/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
@@ -99,20 +101,45 @@ func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.I
 
 // volume finds an object that a disk is created from.
 func (d *Driver) volume(ctx context.Context, kind schema.GroupVersionKind, field, namespace, name string) (driver.Image, error) {
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(kind)
-	mapping, err := d.api.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
+	if err := d.require(ctx, kind, field, client.ObjectKey{Namespace: namespace, Name: name}); err != nil {
 		return driver.Image{}, err
 	}
-	err = d.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found)
-	switch {
-	case isNotFound(err, mapping.Resource.Resource, name):
-		return driver.Image{}, &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("%s %q does not exist in the namespace %q", kind.Kind, name, namespace)}
-	case err != nil:
-		return driver.Image{}, toError(err)
-	}
 	return driver.Image{ID: kind.Kind + " " + namespace + "/" + name}, nil
+}
+
+// require fails with InvalidConfigurationError for the field if an object does not exist.
+func (d *Driver) require(ctx context.Context, kind schema.GroupVersionKind, field string, key client.ObjectKey) error {
+	mapping, err := d.api.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(kind)
+	err = d.api.Get(ctx, key, found)
+	if isNotFound(err, mapping.Resource.Resource, key.Name) {
+		return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("%s %q does not exist", kind.Kind, strings.TrimPrefix(key.String(), "/"))}
+	}
+	return toError(err)
+}
+
+// requireAll finds everything that a spec names. KubeVirt's admission accepts what does not exist.
+func (d *Driver) requireAll(ctx context.Context, spec infrav1.KubeVirtMachineSpec) error {
+	for _, named := range []struct {
+		of          infrav1.KubeVirtReference
+		kind, field string
+	}{{spec.Instancetype, "Instancetype", "spec.instancetype"}, {spec.Preference, "Preference", "spec.preference"}} {
+		if named.of.Name == "" {
+			continue
+		}
+		key := client.ObjectKey{Name: named.of.Name}
+		if named.of.Scope == "Namespace" {
+			key.Namespace = d.namespace
+		}
+		if err := d.require(ctx, instancetypev1.SchemeGroupVersion.WithKind(scoped(named.of, named.kind)), named.field, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Tag implements driver.Tagger. The VirtualMachine is last, because its tags decide whether Tag is complete.

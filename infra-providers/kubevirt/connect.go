@@ -72,13 +72,13 @@ func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	virt, types := virtv1.GroupVersion, instancetypev1.SchemeGroupVersion
 	for _, kind := range []schema.GroupVersionKind{
-		dataVolumes, dataSources, virt.WithKind("VirtualMachine"), virt.WithKind("VirtualMachineInstance"), types.WithKind("VirtualMachineInstancetype"),
+		dataVolumes, dataSources, virt.WithKind("VirtualMachine"), virt.WithKind("VirtualMachineInstance"), types.WithKind("VirtualMachineInstancetype"), types.WithKind("VirtualMachinePreference"),
 		corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 	} {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
 	for _, kind := range []schema.GroupVersionKind{
-		types.WithKind("VirtualMachineClusterInstancetype"), corev1.SchemeGroupVersion.WithKind("Namespace"),
+		types.WithKind("VirtualMachineClusterInstancetype"), types.WithKind("VirtualMachineClusterPreference"), corev1.SchemeGroupVersion.WithKind("Namespace"),
 		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
 	} {
 		mapper.Add(kind, meta.RESTScopeRoot)

@@ -27,6 +27,9 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 	if _, err := d.FindImage(ctx, req.Config); err != nil {
 		return driver.Instance{}, err
 	}
+	if err := d.requireAll(ctx, req.Config.Spec); err != nil {
+		return driver.Instance{}, err
+	}
 	secret, err := d.ensureSecret(ctx, id, req.UserData)
 	if err != nil {
 		return driver.Instance{}, err

@@ -62,7 +62,10 @@ func conformanceEnv(e *env, spec infrav1.KubeVirtMachineSpec) drivertest.Environ
 		Config: newConfig(e.t, spec, "zone-a"),
 		Other:  &other,
 		Invalid: map[string]kubevirt.InstanceConfig{
-			"label": with(func(s *infrav1.KubeVirtMachineSpec) { s.Labels = map[string]infrav1.KubeVirtLabelValue{"team": "a b"} }),
+			"preference":         with(func(s *infrav1.KubeVirtMachineSpec) { s.Preference.Name = "none" }),
+			"cluster preference": with(func(s *infrav1.KubeVirtMachineSpec) { s.Preference = infrav1.KubeVirtReference{Name: "none"} }),
+			"instancetype":       with(func(s *infrav1.KubeVirtMachineSpec) { s.Instancetype = infrav1.KubeVirtReference{Name: "none"} }),
+			"label":              with(func(s *infrav1.KubeVirtMachineSpec) { s.Labels = map[string]infrav1.KubeVirtLabelValue{"team": "a b"} }),
 		},
 		NoImage: map[string]kubevirt.InstanceConfig{
 			"DataSource":            from(infrav1.KubeVirtDiskSource{DataSource: infrav1.KubeVirtVolumeReference{Name: "none"}}),
@@ -98,6 +101,7 @@ func (e *env) createSources() {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		}},
+		&instancetypev1.VirtualMachinePreference{ObjectMeta: of},
 		&instancetypev1.VirtualMachineInstancetype{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "large"}, Spec: instancetypev1.VirtualMachineInstancetypeSpec{
 			CPU: instancetypev1.CPUInstancetype{Guest: 4}, Memory: instancetypev1.MemoryInstancetype{Guest: resource.MustParse("8Gi")},
 		}},
@@ -182,7 +186,7 @@ func fullSpec() infrav1.KubeVirtMachineSpec {
 	return infrav1.KubeVirtMachineSpec{
 		Architecture: "amd64",
 		Instancetype: infrav1.KubeVirtReference{Name: "large", Scope: "Namespace"},
-		Preference:   infrav1.KubeVirtReference{Name: "ubuntu"},
+		Preference:   infrav1.KubeVirtReference{Name: "ubuntu", Scope: "Namespace"},
 		RootDisk: infrav1.KubeVirtRootDisk{
 			Source:  infrav1.KubeVirtDiskSource{DataSource: infrav1.KubeVirtVolumeReference{Name: "ubuntu"}},
 			Storage: infrav1.KubeVirtStorage{SizeGiB: 50, StorageClassName: "fast", AccessMode: "ReadWriteMany", VolumeMode: "Block"},

@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/requesterror"
 )
 
 const (
@@ -124,30 +125,38 @@ var problems = []string{string(corev1.PodScheduled), string(virtv1.VirtualMachin
 
 // toMessage returns what KubeVirt reports about a VirtualMachine that does not run: lack of capacity is ErrorUnschedulable.
 func toMessage(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) string {
+	status, cause := string(vm.Status.PrintableStatus), toCause(vm, running)
 	switch vm.Status.PrintableStatus {
-	case "", virtv1.VirtualMachineStatusStarting, virtv1.VirtualMachineStatusRunning, virtv1.VirtualMachineStatusTerminating:
-		return ""
+	case virtv1.VirtualMachineStatusStarting, virtv1.VirtualMachineStatusRunning, virtv1.VirtualMachineStatusTerminating:
+		status = ""
 	}
-	message := string(vm.Status.PrintableStatus)
-	conditions := map[string]string{}
+	if status == "" || cause == "" {
+		return requesterror.Truncate(status + cause)
+	}
+	return requesterror.Truncate(status + ": " + cause)
+}
+
+// toCause returns the message of the condition that a VirtualMachine waits for.
+func toCause(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) string {
+	causes := map[string]string{}
 	for _, condition := range vm.Status.Conditions {
-		if bad := condition.Status == corev1.ConditionFalse || condition.Type == virtv1.VirtualMachineFailure; bad {
-			conditions[string(condition.Type)] = condition.Message
+		if condition.Type == virtv1.VirtualMachineFailure && condition.Status == corev1.ConditionTrue {
+			causes[string(condition.Type)] = condition.Message
 		}
 	}
 	if running != nil {
 		for _, condition := range running.Status.Conditions {
 			if condition.Status == corev1.ConditionFalse {
-				conditions[string(condition.Type)] = condition.Message
+				causes[string(condition.Type)] = condition.Message
 			}
 		}
 	}
 	for _, problem := range problems {
-		if cause := conditions[problem]; cause != "" {
-			return message + ": " + cause
+		if cause := causes[problem]; cause != "" {
+			return cause
 		}
 	}
-	return message
+	return ""
 }
 
 // toEviction returns why a VirtualMachineInstance has to leave its node, if it is not migrated: KubeVirt waits for its deletion.

@@ -21,6 +21,7 @@ import (
 func TestStates(t *testing.T) {
 	t.Parallel()
 	full := virtv1.VirtualMachineInstanceCondition{Type: virtv1.VirtualMachineInstanceConditionType(corev1.PodScheduled), Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}
+	noPod := virtv1.VirtualMachineInstanceCondition{Type: virtv1.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse, Message: "exceeded quota"}
 	for name, test := range map[string]struct {
 		status   virtv1.VirtualMachinePrintableStatus
 		strategy virtv1.VirtualMachineRunStrategy
@@ -29,6 +30,7 @@ func TestStates(t *testing.T) {
 		message  string
 	}{
 		"waits for KubeVirt":                  {"", virtv1.RunStrategyAlways, nil, driver.Pending, ""},
+		"has no Pod for lack of quota":        {virtv1.VirtualMachineStatusStarting, virtv1.RunStrategyAlways, withCondition(noPod), driver.Pending, "exceeded quota"},
 		"starts":                              {virtv1.VirtualMachineStatusStarting, virtv1.RunStrategyAlways, nil, driver.Pending, ""},
 		"runs":                                {virtv1.VirtualMachineStatusRunning, virtv1.RunStrategyOnce, &virtv1.VirtualMachineInstance{}, driver.Running, ""},
 		"runs while it is migrated":           {virtv1.VirtualMachineStatusMigrating, virtv1.RunStrategyAlways, &virtv1.VirtualMachineInstance{}, driver.Running, ""},

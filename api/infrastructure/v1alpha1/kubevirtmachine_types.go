@@ -132,7 +132,7 @@ type KubeVirtMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317)",message="a key has 317 characters at most"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317 && key.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))",message="a key is that of a label, of 317 characters at most"
 	NodeSelector map[string]KubeVirtLabelValue `json:"nodeSelector,omitempty"`
 
 	// nodeAffinity are requirements for, or preferences of, the nodes that the virtual machine runs on. Immutable.

@@ -34,7 +34,7 @@ func run(args []string) error {
 	case len(args) == 1 && clouds[args[0]] != nil:
 		return serve(clouds[args[0]])
 	default:
-		return fmt.Errorf("got %q, want aws, digitalocean, google, hetzner, openstack, vsphere, or qemu and a folder", args)
+		return fmt.Errorf("got %q, want aws, digitalocean, google, hetzner, kubevirt, openstack, vsphere, or qemu and a folder", args)
 	}
 }
 

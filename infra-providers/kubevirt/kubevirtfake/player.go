@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	virtv1 "kubevirt.io/api/core/v1"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -186,4 +189,43 @@ func (p *Player) stop(ctx context.Context, running *virtv1.VirtualMachineInstanc
 		client.IgnoreNotFound(p.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))),
 		client.IgnoreNotFound(p.Client.Delete(ctx, running)),
 	)
+}
+
+// Run creates a namespace and plays its controllers until ctx is done.
+func Run(ctx context.Context, config *rest.Config, namespace string) (*Player, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), virtv1.AddToScheme(scheme), AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	player := &Player{Client: api, Namespace: namespace}
+	go func() {
+		for ticker := time.Tick(100 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker:
+				_ = player.Step(ctx) // the next one repeats it
+			}
+		}
+	}()
+	return player, api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+}
+
+// Leftovers names what exists in the namespace.
+func (p *Player) Leftovers() (left []string) {
+	vms, secrets, volumes := &virtv1.VirtualMachineList{}, &corev1.SecretList{}, &cdiv1.DataVolumeList{}
+	for _, all := range []client.ObjectList{vms, secrets, volumes} {
+		if err := p.Client.List(context.Background(), all, client.InNamespace(p.Namespace)); err != nil {
+			return []string{err.Error()}
+		}
+		_ = meta.EachListItem(all, func(object runtime.Object) error {
+			left = append(left, fmt.Sprintf("%T %s", object, object.(client.Object).GetName()))
+			return nil
+		})
+	}
+	return left
 }
