@@ -109,6 +109,8 @@ func (c *connector) connect(account driver.Account, secret driver.Credentials) (
 	if err != nil {
 		return nil, &driver.UnauthorizedError{Err: err}
 	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // the limits of an account are the same for all clouds, and are kept outside of the drivers
 	transport, err := c.dialer.Open(config, account.SecretName+"/"+account.Region)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the client of the infrastructure cluster: %w", err)

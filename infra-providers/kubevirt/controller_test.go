@@ -69,10 +69,11 @@ func (k *kubeVirt) run(config *rest.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
-		if err := os.WriteFile(filepath.Join(k.dir, name), content, 0o600); err != nil {
-			return err
-		}
+	// The programs read their certificates again with each change in this folder, so nothing else is in it.
+	certificates := filepath.Join(k.dir, "certificates")
+	crt, keyFile := filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key")
+	if err := errors.Join(os.Mkdir(certificates, 0o700), os.WriteFile(crt, certificate, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+		return err
 	}
 	if err := install(api, certificate); err != nil {
 		return err
@@ -81,7 +82,6 @@ func (k *kubeVirt) run(config *rest.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	crt, keyFile := filepath.Join(k.dir, "tls.crt"), filepath.Join(k.dir, "tls.key")
 	health, err := freePort()
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	virtv1 "kubevirt.io/api/core/v1"
+	instancetypev1 "kubevirt.io/api/instancetype/v1beta1"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,6 +72,9 @@ func newEnv(t *testing.T) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := served(api); err != nil {
+		t.Fatal(err)
+	}
 	e := &env{t: t, config: config, api: api, namespace: infra.Namespace(t)}
 	player := api
 	if programs != "" {
@@ -89,6 +93,24 @@ func newEnv(t *testing.T) *env {
 	e.server = &kubevirtfake.Subresources{Player: &kubevirtfake.Player{Client: player, Namespace: e.namespace, Controlled: programs != ""}}
 	e.wire = &wire{}
 	return e
+}
+
+// served waits until the API server serves all kinds: it refuses requests for a moment after it was started.
+func served(api client.Client) (err error) {
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		err = nil
+		for _, kind := range []client.ObjectList{
+			&virtv1.VirtualMachineList{}, &virtv1.VirtualMachineInstanceList{}, &cdiv1.DataVolumeList{}, &cdiv1.DataSourceList{},
+			&instancetypev1.VirtualMachineInstancetypeList{}, &instancetypev1.VirtualMachineClusterInstancetypeList{},
+			&instancetypev1.VirtualMachinePreferenceList{}, &instancetypev1.VirtualMachineClusterPreferenceList{},
+		} {
+			err = errors.Join(err, api.List(context.Background(), kind, client.Limit(1)))
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // options are those of a provider whose own cluster is the infrastructure cluster.

@@ -99,6 +99,15 @@ func TestWhatIsRefused(t *testing.T) {
 		"a label of the Cluster": {func(s *infrav1.KubeVirtMachineSpec) {
 			s.Labels = map[string]infrav1.KubeVirtLabelValue{"cluster.x-k8s.io/cluster-name": "x"}
 		}, "not yours"},
+		"a program beside the virtual machine": {func(s *infrav1.KubeVirtMachineSpec) {
+			s.Annotations = map[string]infrav1.KubeVirtAnnotationValue{"hooks.kubevirt.io/hookSidecars": "[]"}
+		}, "run programs"},
+		"an annotation of the provider": {func(s *infrav1.KubeVirtMachineSpec) {
+			s.Annotations = map[string]infrav1.KubeVirtAnnotationValue{"drover.io/machine": "x"}
+		}, "not yours"},
+		"a node label with a space": {func(s *infrav1.KubeVirtMachineSpec) {
+			s.NodeSelector = map[string]infrav1.KubeVirtLabelValue{"a b": "x"}
+		}, "key is that of a label"},
 		"a value with a line break": {func(s *infrav1.KubeVirtMachineSpec) { s.Labels = map[string]infrav1.KubeVirtLabelValue{"a": "b\nc"} }, "labels"},
 		"affinity without values": {func(s *infrav1.KubeVirtMachineSpec) {
 			s.NodeAffinity = []infrav1.KubeVirtNodeAffinity{{Key: "a", Operator: "In"}}

@@ -176,7 +176,7 @@ type KubeVirtMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317 && !key.matches('(^|[.])drover[.]io/'))",message="a key has 317 characters at most, and those of drover.io are not yours"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317 && !key.matches('(^|[.])(drover|hooks[.]kubevirt)[.]io/'))",message="a key has 317 characters at most; those of drover.io are not yours, and those of hooks.kubevirt.io run programs beside the virtual machine"
 	Annotations map[string]KubeVirtAnnotationValue `json:"annotations,omitempty"`
 }
 
