@@ -27,7 +27,8 @@ done
 tool api controller-gen object:headerFile="$root/hack/boilerplate.go.txt" crd \
   paths=./infrastructure/... paths=./bootstrap/... paths=./policy/... output:crd:dir=crds/bases
 # What a client cannot decode stops the informers of all namespaces: the API server accepts lower case letters and any offset
-# in times, numbers of any size where a string is allowed too, and quantities with a fraction in the exponent.
+# in times, any array in the place of a string with a format, numbers of any size where a string is allowed too, and quantities
+# with a fraction in the exponent.
 for file in api/crds/bases/*.yaml; do
   awk '
     { match($0, /^ */); indent = substr($0, 1, RLENGTH) }
@@ -38,6 +39,7 @@ for file in api/crds/bases/*.yaml; do
     /^ *pattern: \^\(\\\+\|-\)\?\(\(\[0-9\]/ { $0 = indent "pattern: ^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$" }
     { print; previous = $0 }
     /^ *format: date-time$/ { print indent "pattern: ^[1-8][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$" }
+    /^ *format: (date-time|uuid)$/ { print indent "minItems: 1\n" indent "maxItems: 0" }
   ' "$file" > "$scratch/bounded" && cp "$scratch/bounded" "$file"
 done
 # An object nested as deeply as a request may be is deeper in the list of all objects, or with the record of who manages its

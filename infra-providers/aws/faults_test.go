@@ -25,7 +25,7 @@ func TestFaultInjection(t *testing.T) {
 		}})
 		return faulttest.Environment[*infrav1.AWSMachine, aws.InstanceConfig]{
 			Cloud:   ec2.description(),
-			Secret:  credentialsSecret("", awsfake.AccessKey),
+			Secret:  credentialsSecret(awsfake.AccessKey),
 			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, ec2),
 			Pass: func(passed time.Duration) {

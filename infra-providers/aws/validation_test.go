@@ -4,11 +4,9 @@
 package aws_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -37,12 +35,12 @@ func TestAllFieldsAreValid(t *testing.T) {
 	}
 	template := &infrav1.AWSMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
 	template.Spec.Template.Spec = want
-	cluster, _ := started()
+	cluster := shared.Cluster(t)
 	if err := cluster.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
 	template.Spec.Template.Spec.InstanceType = "m7i.xlarge"
-	wantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
@@ -94,7 +92,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			t.Parallel()
 			cluster, namespace := newNamespace(t)
 			machine := &infrav1.AWSMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: newSpec(test.change)}
-			wantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -126,18 +124,15 @@ func TestSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			machine := mustCreate(t, newSpec(test.from))
 			test.change(&machine.Spec)
-			cluster, _ := started()
-			wantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
+			cluster := shared.Cluster(t)
+			testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
 }
 
 func newNamespace(t *testing.T) (*testenv.Cluster, string) {
 	t.Helper()
-	cluster, err := started()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := shared.Cluster(t)
 	namespace, err := cluster.Namespace(t.Context(), "schema")
 	if err != nil {
 		t.Fatal(err)
@@ -153,15 +148,4 @@ func mustCreate(t *testing.T, spec infrav1.AWSMachineSpec) *infrav1.AWSMachine {
 		t.Fatal(err)
 	}
 	return machine
-}
-
-// wantRefusal requires an Invalid error with a text, or no error without one.
-func wantRefusal(t *testing.T, err error, message string) {
-	t.Helper()
-	if message == "" && err == nil {
-		return
-	}
-	if message == "" || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), message) {
-		t.Errorf("got %v, want a refusal with %q", err, message)
-	}
 }

@@ -81,6 +81,12 @@ func (d *Driver) claim(ctx context.Context, id driver.Identity) (claim.Claim, er
 		if err := d.checkNamesakes(ctx, id, have); err != nil {
 			return claim.Claim{}, err
 		}
+		// Its Droplet does not exist any more, and without the claim its address would have no owner.
+		unassigned := have
+		unassigned.DropletID = 0
+		if err := d.deleteRecordedIP(ctx, unassigned); err != nil {
+			return claim.Claim{}, err
+		}
 	}
 	if err := d.claims.Delete(ctx, have); err != nil {
 		return claim.Claim{}, err
@@ -289,7 +295,7 @@ func (d *Driver) createReservedIP(ctx context.Context, claimed claim.Claim) erro
 	return d.claims.Write(ctx, claimed)
 }
 
-// withdrawRequest removes the record of a refused request, so that an address which the Droplet gets from somebody else does not
+// withdrawRequest removes the record of a refused request, so that an address which another user gives to the Droplet does not
 // count as the machine's own. It stays after an earlier request without an answer, or if the Droplet has an address: another
 // caller may have created that. A record that stays otherwise only delays a deletion.
 func (d *Driver) withdrawRequest(ctx context.Context, claimed claim.Claim, earlier string) {

@@ -203,10 +203,8 @@ func (d *Driver) deleteRest(ctx context.Context, id driver.Identity, claimed *cl
 	if claimed == nil {
 		return nil
 	}
-	if claimed.ReservedIP != "" && claimed.ReservedIP != claim.Requested {
-		if err := d.deleteRecordedIP(ctx, *claimed); err != nil {
-			return err
-		}
+	if err := d.deleteRecordedIP(ctx, *claimed); err != nil {
+		return err
 	}
 	return d.claims.Delete(ctx, *claimed)
 }
@@ -268,8 +266,11 @@ func (d *Driver) deleteTags(ctx context.Context, id driver.Identity) error {
 	return nil
 }
 
-// deleteRecordedIP deletes the reserved IP that the claim of a machine records, unless it was assigned to another Droplet.
+// deleteRecordedIP deletes the reserved IP that the claim of a machine records, if any, unless it was assigned to another Droplet.
 func (d *Driver) deleteRecordedIP(ctx context.Context, claimed claim.Claim) error {
+	if claimed.ReservedIP == "" || claimed.ReservedIP == claim.Requested {
+		return nil
+	}
 	found, _, err := d.client.ReservedIPs.Get(ctx, claimed.ReservedIP)
 	switch {
 	case isNotFound(err):

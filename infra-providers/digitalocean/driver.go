@@ -6,7 +6,6 @@ package digitalocean
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -92,7 +91,7 @@ func NewClient(token, endpoint string, transport http.RoundTripper) (*godo.Clien
 		options = append(options, godo.SetBaseURL(strings.TrimSuffix(endpoint, "/")+"/"))
 	}
 	client, err := godo.New(&http.Client{
-		Timeout: timeout, Transport: httplimit.Wrap(transport, httplimit.MaxCloudAnswer), CheckRedirect: egress.NoRedirects,
+		Timeout: timeout, Transport: ownAnswers{httplimit.Wrap(transport, httplimit.MaxCloudAnswer)}, CheckRedirect: egress.NoRedirects,
 	}, options...)
 	if err != nil {
 		return nil, fmt.Errorf("the environment variable DIGITALOCEAN_API_URL: %w", err)
@@ -336,9 +335,5 @@ func (d *Driver) toInstance(droplet *godo.Droplet) driver.Instance {
 // toRetryableError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
 // now may be later, and must not count as an invalid configuration.
 func (d *Driver) toRetryableError(err error) error {
-	err = toError(err, d.clock.Now())
-	if driver.IsInvalidConfiguration(err) {
-		return errors.New(err.Error())
-	}
-	return err
+	return driver.WithoutInvalidConfiguration(toError(err, d.clock.Now()))
 }

@@ -4,8 +4,11 @@
 package digitalocean
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,9 +26,33 @@ var (
 	// errLateVolume and errLateIP end a deletion while a request without an answer may still create something.
 	errLateVolume = errors.New("a request for a volume may still be carried out: its answer was lost; waiting up to two minutes for the volume to appear")
 	errLateIP     = errors.New("a request for the reserved IP may still be carried out: its answer was lost; waiting up to five minutes for the address to appear")
+	// errOfProxy is an answer 404 that is not DigitalOcean's.
+	errOfProxy = errors.New("DigitalOcean did not answer, but a program before it: 404 Not Found")
 	// errUntagged ends a read of a new Droplet, whose tags the cloud sets after its creation.
 	errUntagged = errors.New("the Droplet is being created and has no tags yet")
 )
+
+// ownAnswers is a transport that fails for an answer 404 that is not the API's. A proxy answers so, too, while what is behind it
+// is moved, and that is no statement about a resource. The API's answers have the ID of the error.
+type ownAnswers struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (o ownAnswers) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := o.next.RoundTrip(request)
+	if err != nil || response.StatusCode != http.StatusNotFound {
+		return response, err
+	}
+	content, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, err
+	}
+	answer := struct{ ID string }{}
+	if json.Unmarshal(content, &answer) != nil || answer.ID == "" {
+		return nil, errOfProxy
+	}
+	response.Body = io.NopCloser(bytes.NewReader(content))
+	return response, nil
+}
 
 // statusOf returns the HTTP status of an answer of the API; zero for an error without an answer.
 func statusOf(err error) int {
@@ -93,11 +120,8 @@ func prefixOf(err error, answer *godo.ErrorResponse) string {
 // retryAfter returns the delay after too many requests: the cloud's own hint, which it gives for the limit of a minute, or
 // the time when the oldest request of the hour expires. driver.RetryAfter bounds it.
 func retryAfter(header http.Header, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds >= 0 {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
-		return max(at.Sub(now), 0)
+	if pause, ok := driver.ParseRetryAfter(header, now); ok {
+		return pause
 	}
 	reset, err := strconv.ParseInt(header.Get("RateLimit-Reset"), 10, 64)
 	if err != nil {

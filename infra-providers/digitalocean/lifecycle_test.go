@@ -456,3 +456,18 @@ func TestRefusalsNameTheField(t *testing.T) {
 		})
 	}
 }
+
+// TestReservedIPOfADropletThatIsGoneIsNotForgotten: its Droplet was destroyed before the machine's provider ID was stored, and
+// the machine gets another one.
+func TestReservedIPOfADropletThatIsGoneIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	cloud := newEnv(t, digitaloceanfake.Options{})
+	spec := fullSpec()
+	spec.Volumes = nil
+	req := newRequest(t, "m", spec)
+	mustCreate(t, connect(t, cloud), req)
+	cloud.Remove("m")
+	created := mustCreate(t, after(t, cloud, time.Hour), req)
+	mustDelete(t, after(t, cloud, time.Hour), created.Identity)
+	wantNoLeftovers(t, cloud)
+}

@@ -174,18 +174,6 @@ func (e *UnfinishedError) Unwrap() error { return e.Err }
 // IsUnfinished reports whether err is an UnfinishedError.
 func IsUnfinished(err error) bool { return is[*UnfinishedError](err) }
 
-// MaxRetryAfter bounds the pause that a cloud requests. Some answers request a day, such as that of a maintenance page in
-// front of a service; one call is made earlier.
-const MaxRetryAfter = 10 * time.Minute
-
-// RetryAfter returns the hint of a RateLimitedError up to MaxRetryAfter, or zero.
-func RetryAfter(err error) time.Duration {
-	if limited, ok := errors.AsType[*RateLimitedError](err); ok {
-		return min(limited.RetryAfter, MaxRetryAfter)
-	}
-	return 0
-}
-
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

@@ -136,11 +136,13 @@ func (d *Driver) stopMessage(ctx context.Context, found *compute.Instance, insta
 	}
 	filter := fmt.Sprintf("(operationType=%q) AND (targetId=%d)", preempted, found.Id)
 	operations, err := d.api.ZoneOperations.List(d.project, instance.FailureDomain).Filter(filter).MaxResults(1).Context(ctx).Do()
-	if err != nil {
-		return "", toError(err)
-	}
 	message := "the Spot VM was stopped, and not by Compute Engine"
-	if len(operations.Items) > 0 {
+	switch err = toError(err); {
+	case driver.IsUnauthorized(err): // which must not fail the lists of all machines
+		message = "the Spot VM was stopped; why is not known, because the credentials may not list operations"
+	case err != nil:
+		return "", err
+	case len(operations.Items) > 0:
 		message = "Compute Engine preempted the Spot VM; it is not started again"
 	}
 	d.stops.Set(key, message)

@@ -29,6 +29,7 @@ func (d *Driver) disks(ctx context.Context, filter string) iter.Seq2[*compute.Di
 			return p, err
 		}
 		p.unreachable, p.next = answer.Unreachables, answer.NextPageToken
+		p.partial = isPartial(ptr.Deref(answer.Warning, compute.DiskAggregatedListWarning{}).Code)
 		for _, scope := range slices.Sorted(maps.Keys(answer.Items)) {
 			zone := answer.Items[scope]
 			p.add(scope, ptr.Deref(zone.Warning, compute.DisksScopedListWarning{}).Code, zone.Disks)

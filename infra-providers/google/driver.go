@@ -45,7 +45,7 @@ const (
 	maxPageSize = 500
 	// instanceFields are the fields of a list of instances that are used. The metadata, with the user data, are half a MiB of each
 	// instance.
-	instanceFields = "nextPageToken,unreachables,items/*/warning,items/*/instances(id,name,zone,status,statusMessage," +
+	instanceFields = "nextPageToken,unreachables,warning/code,items/*/warning,items/*/instances(id,name,zone,status,statusMessage," +
 		"creationTimestamp,lastStartTimestamp,lastStopTimestamp,labels,labelFingerprint,networkInterfaces,scheduling," +
 		"disks(type,autoDelete,source,deviceName))"
 	// endpoint is that of Google.
@@ -329,6 +329,7 @@ func (d *Driver) instances(ctx context.Context, filter string) iter.Seq2[*comput
 			return p, err
 		}
 		p.unreachable, p.next = answer.Unreachables, answer.NextPageToken
+		p.partial = isPartial(ptr.Deref(answer.Warning, compute.InstanceAggregatedListWarning{}).Code)
 		for _, scope := range slices.Sorted(maps.Keys(answer.Items)) {
 			zone := answer.Items[scope]
 			p.add(scope, ptr.Deref(zone.Warning, compute.InstancesScopedListWarning{}).Code, zone.Instances)

@@ -226,10 +226,8 @@ func answerLocation(answer *googleapi.Error) string {
 	return body.Error.Errors[0].Location
 }
 
+// retryAfter returns the pause that an answer requests; zero without one.
 func retryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	pause, _ := driver.ParseRetryAfter(header, time.Now())
+	return pause
 }

@@ -245,26 +245,52 @@ func TestDisksOfAFailedInsertionAreDeleted(t *testing.T) {
 	}
 }
 
-// TestIncompleteListIsAnError: what a zone that does not answer has would count as gone.
+// TestIncompleteListIsAnError: what a zone that is not listed has would count as gone.
 func TestIncompleteListIsAnError(t *testing.T) {
 	t.Parallel()
-	gce := newEnv(t, googlefake.Options{})
-	d := gce.connect(t)
-	if _, err := create(t, d, newRequest(identity, newConfig(t, unchanged))); err != nil {
-		t.Fatal(err)
-	}
-	gce.cloud.Disconnect(googlefake.ZoneB)
-	failed := false
-	for _, err := range d.List(t.Context(), driver.Owner{}) {
-		failed = failed || err != nil
-	}
-	if !failed {
-		t.Error("the list is incomplete, and without an error")
-	}
-	never := identity
-	never.UID = "never"
-	if _, err := d.Get(t.Context(), never); err == nil || driver.IsNotFound(err) {
-		t.Errorf("got %v, want another error", err)
+	for name, omit := range map[string]func(*googlefake.Cloud){
+		"unreachable":              func(c *googlefake.Cloud) { c.Disconnect(googlefake.ZoneB) },
+		"listed in part":           func(c *googlefake.Cloud) { c.Omit(googlefake.ZoneB, "PARTIAL_SUCCESS") },
+		"with too much to filter":  func(c *googlefake.Cloud) { c.Omit(googlefake.ZoneB, "LIST_OVERHEAD_QUOTA_EXCEED") },
+		"not named by the warning": func(c *googlefake.Cloud) { c.OmitUnnamed(googlefake.ZoneB, "PARTIAL_SUCCESS") },
+		"unreachable, and unnamed": func(c *googlefake.Cloud) { c.OmitUnnamed(googlefake.ZoneB, "UNREACHABLE") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gce := newEnv(t, googlefake.Options{})
+			here, there := newRequest(identity, newConfig(t, unchanged)), newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.Zone = googlefake.ZoneB }))
+			there.Identity.UID, there.Identity.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
+			var created []driver.Instance
+			for _, req := range []driver.Request[google.InstanceConfig]{here, there} {
+				made, err := create(t, gce.connect(t), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				created = append(created, made)
+			}
+			omit(gce.cloud)
+			d := gce.connect(t) // another process, which does not know what was requested
+			failed := false
+			for _, err := range d.List(t.Context(), driver.Owner{}) {
+				failed = failed || err != nil
+			}
+			if !failed {
+				t.Error("the list is incomplete, and without an error")
+			}
+			if _, err := d.Get(t.Context(), there.Identity); err == nil || driver.IsNotFound(err) {
+				t.Errorf("got %v, want another error", err)
+			}
+			if err := d.Delete(t.Context(), there.Identity); err == nil {
+				t.Error("the machine counts as deleted")
+			}
+			// The instance of a deleted machine is deleted, and the machine waits for its disks.
+			if err := d.Delete(t.Context(), created[0].Identity); err != nil {
+				t.Error(err)
+			}
+			if left := gce.cloud.Leftovers(); !slices.Contains(left, "instance europe-west3-b/worker-2") {
+				t.Errorf("%q are left, without the instance that is not listed", left)
+			}
+		})
 	}
 }
 
@@ -304,6 +330,30 @@ func TestPreemptionIsReported(t *testing.T) {
 				t.Errorf("restarting it: got %v, want a NotRunningError", err)
 			}
 		})
+	}
+}
+
+// TestStopOfUnknownCauseFailsNoList: a role without compute.zoneOperations.list would else fail every machine of the project as
+// soon as one Spot VM is preempted.
+func TestStopOfUnknownCauseFailsNoList(t *testing.T) {
+	t.Parallel()
+	gce := newEnv(t, googlefake.Options{Faults: func(method string) googlefake.Fault {
+		if method == "zoneOperations.list" {
+			return googlefake.Fault{Status: http.StatusForbidden, Reason: "forbidden", Message: "Required 'compute.zoneOperations.list' permission"}
+		}
+		return googlefake.Fault{}
+	}})
+	d := gce.connect(t)
+	created, err := create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.ProvisioningModel = "SPOT" })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gce.cloud.Preempt()
+	if diff := cmp.Diff([]string{created.ProviderID}, listProviderIDs(t, d)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if found, err := d.Get(t.Context(), created.Identity); err != nil || found.State != driver.Stopped || found.Message == "" {
+		t.Errorf("got %q, %q and %v", found.State, found.Message, err)
 	}
 }
 

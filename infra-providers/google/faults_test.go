@@ -23,7 +23,7 @@ func TestFaultInjection(t *testing.T) {
 		}})
 		return faulttest.Environment[*infrav1.GoogleMachine, google.InstanceConfig]{
 			Cloud:   gce.description(),
-			Secret:  gce.credentialsSecret(""),
+			Secret:  gce.credentialsSecret(),
 			Machine: func() *infrav1.GoogleMachine { return &infrav1.GoogleMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, gce),
 			Pass: func(passed time.Duration) {

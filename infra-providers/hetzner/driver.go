@@ -281,9 +281,5 @@ func (d *Driver) listByLabels(ctx context.Context, selector string) iter.Seq2[*h
 // toRetryableError returns the kind of an error that is independent of the configuration: what cannot be read or deleted
 // now may be later, and must not count as an invalid configuration.
 func (d *Driver) toRetryableError(err error) error {
-	err = toError(err, InstanceConfig{}, d.clock.Now())
-	if driver.IsInvalidConfiguration(err) {
-		return errors.New(err.Error())
-	}
-	return err
+	return driver.WithoutInvalidConfiguration(toError(err, InstanceConfig{}, d.clock.Now()))
 }

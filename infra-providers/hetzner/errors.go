@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -136,11 +135,8 @@ func retryAfter(response *hcloud.Response, now time.Time) time.Duration {
 	if response == nil || response.Response == nil {
 		return 0
 	}
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(response.Header.Get("Retry-After")); err == nil {
-		return max(at.Sub(now), 0)
+	if pause, ok := driver.ParseRetryAfter(response.Header, now); ok {
+		return pause
 	}
 	if response.Meta.Ratelimit.Reset.IsZero() {
 		return 0

@@ -33,6 +33,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/kubevirt"
 	"drover.io/infra-providers/kubevirt/kubevirtfake"
 	"drover.io/runtime/envtest"
@@ -179,7 +180,7 @@ func admit(api client.Client, address string, certificate []byte) error {
 	for i := range validators.Webhooks {
 		redirect(&validators.Webhooks[i].ClientConfig)
 	}
-	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.WaitTimeout); ; time.Sleep(50 * time.Millisecond) {
 		connection, err := net.Dial("tcp", address[len("https://"):])
 		if err == nil {
 			_ = connection.Close()

@@ -6,11 +6,12 @@ package kubevirt_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,8 +34,8 @@ import (
 // infra is the API server of the infrastructure cluster, with the kinds of KubeVirt.
 var infra envtest.Server
 
-// waitTimeout bounds every wait; it is no measure of how long anything takes.
-const waitTimeout = 4 * time.Minute
+// shared is the management cluster.
+var shared = testenv.NewShared("drover-infra-kubevirt", "../config/rbac/kubevirt/role.yaml")
 
 func TestMain(m *testing.M) {
 	definitions, err := kubevirtfake.Definitions()
@@ -45,7 +46,12 @@ func TestMain(m *testing.M) {
 	if programs != "" {
 		infra.CRDs, infra.Folders = nil, []string{filepath.Join(programs, "crds")}
 	}
-	envtest.Main(m, real.stop, infra.Stop, stopManagement)
+	code := shared.Main(m)
+	if err := errors.Join(real.stop(), infra.Stop()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // env is an infrastructure cluster with a namespace of its own, whose KubeVirt takes a step with each request.
@@ -56,6 +62,7 @@ type env struct {
 	namespace string
 	server    *kubevirtfake.Subresources
 	wire      *wire
+	pokes     int
 }
 
 func newEnv(t *testing.T) *env {
@@ -97,7 +104,7 @@ func newEnv(t *testing.T) *env {
 
 // served waits until the API server serves all kinds: it refuses requests for a moment after it was started.
 func served(api client.Client) (err error) {
-	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.WaitTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		err = nil
 		for _, kind := range []client.ObjectList{
 			&virtv1.VirtualMachineList{}, &virtv1.VirtualMachineInstanceList{}, &cdiv1.DataVolumeList{}, &cdiv1.DataSourceList{},
@@ -319,24 +326,4 @@ func newConfig(t *testing.T, spec infrav1.KubeVirtMachineSpec, zone string) kube
 		t.Fatal(err)
 	}
 	return config
-}
-
-// management is the management cluster, started by the first test that needs it.
-var (
-	needed     atomic.Bool
-	management = sync.OnceValues(func() (*testenv.Cluster, error) {
-		needed.Store(true)
-		return testenv.Start()
-	})
-)
-
-func stopManagement() error {
-	if !needed.Load() {
-		return nil
-	}
-	cluster, err := management()
-	if err != nil {
-		return nil // the test that started it has failed
-	}
-	return cluster.Stop()
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/kubevirt"
 	"drover.io/runtime/envtest"
 )
@@ -217,9 +218,9 @@ func TestReplacedObjects(t *testing.T) {
 // eventually waits until something is so.
 func (e *env) eventually(what string, done func() bool) {
 	e.t.Helper()
-	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testenv.WaitTimeout); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			e.t.Fatalf("after %s: waiting for %s; left is %q", waitTimeout, what, e.leftovers())
+			e.t.Fatalf("after %s: waiting for %s; left is %q", testenv.WaitTimeout, what, e.leftovers())
 		}
 	}
 }

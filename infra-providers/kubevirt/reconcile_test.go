@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	virtv1 "kubevirt.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -32,15 +30,6 @@ import (
 	"drover.io/infra-providers/kubevirt"
 	"drover.io/runtime/envtest"
 )
-
-// providerConfig acts in the management cluster with the provider's role.
-var providerConfig = sync.OnceValues(func() (*rest.Config, error) {
-	cluster, err := management()
-	if err != nil {
-		return nil, err
-	}
-	return cluster.As(context.Background(), "drover-infra-kubevirt", "../config/rbac/kubevirt/role.yaml")
-})
 
 // user is one of the infrastructure cluster who has the role for virtual machines in one namespace, and nothing else.
 func (e *env) user() *rest.Config {
@@ -71,66 +60,30 @@ func (e *env) user() *rest.Config {
 	return config
 }
 
-// harness is a provider that runs, with a namespace and a Cluster of its own in the management cluster.
-type harness struct {
-	*gomega.WithT
-	t       *testing.T
-	cluster *testenv.Cluster
-	home    *clusterv1.Cluster
-}
-
-func (e *env) serve() harness {
+// serve runs the provider for a namespace of its own in the management cluster.
+func (e *env) serve() *testenv.Harness {
 	e.t.Helper()
-	g := gomega.NewWithT(e.t)
-	g.SetDefaultEventuallyTimeout(waitTimeout)
-	cluster, err := management()
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	namespace, err := cluster.Namespace(e.t.Context(), "kubevirt")
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	home, err := cluster.Cluster(e.t.Context(), namespace, "home")
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	config, err := providerConfig()
-	g.Expect(err).NotTo(gomega.HaveOccurred())
+	h := shared.NewHarness(e.t, "kubevirt")
 	options := e.options()
 	options.Own = nil
-	providertest.Run(e.t, config, namespace, kubevirt.Cloud(options))
-	return harness{WithT: g, t: e.t, cluster: cluster, home: home}
+	providertest.Run(e.t, shared.Provider(e.t), h.Home.Namespace, kubevirt.Cloud(options))
+	return h
 }
 
-func (s harness) secret(name string, config *rest.Config) {
-	s.t.Helper()
+// secret returns a Secret with the kubeconfig of a user.
+func (e *env) secret(name string, config *rest.Config) *corev1.Secret {
+	e.t.Helper()
 	content, err := envtest.Kubeconfig(config)
-	s.Expect(err).NotTo(gomega.HaveOccurred())
-	s.Expect(s.cluster.Client.Create(s.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name}, Data: map[string][]byte{"value": content},
-	})).To(gomega.Succeed())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"value": content}}
 }
 
-func (s harness) machine(name string, spec infrav1.KubeVirtMachineSpec) *infrav1.KubeVirtMachine {
-	s.t.Helper()
+func newMachine(h *testenv.Harness, name string, spec infrav1.KubeVirtMachineSpec) *infrav1.KubeVirtMachine {
 	machine := &infrav1.KubeVirtMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-	_, err := s.cluster.Machine(s.t.Context(), s.home, machine, []byte("#cloud-config\n"))
-	s.Expect(err).NotTo(gomega.HaveOccurred())
+	h.CreateMachine(machine, "")
 	return machine
-}
-
-func (s harness) await(machine *infrav1.KubeVirtMachine, reason, message string) {
-	s.t.Helper()
-	s.Eventually(func(g gomega.Gomega) {
-		g.Expect(s.cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(machine), machine)).To(gomega.Succeed())
-		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
-		g.Expect(ready).NotTo(gomega.BeNil())
-		g.Expect(ready.Reason).To(gomega.Equal(reason), "%+v", ready)
-		g.Expect(ready.Message).To(gomega.ContainSubstring(message))
-	}).Should(gomega.Succeed())
-}
-
-func (s harness) remove(machine *infrav1.KubeVirtMachine) {
-	s.t.Helper()
-	s.Expect(s.cluster.Client.Delete(s.t.Context(), machine)).To(gomega.Succeed())
-	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(machine), machine))
-	}).Should(gomega.BeTrue())
 }
 
 // TestReconcileMachine follows a machine through its life under the roles that are shipped: in the management cluster, and in
@@ -141,11 +94,12 @@ func TestReconcileMachine(t *testing.T) {
 	e := newEnv(t)
 	e.createSources()
 	s := e.serve()
-	s.secret("infra", e.user())
+	user := e.user()
+	s.Create(e.secret("infra", user))
 	spec := fullSpec()
 	spec.CredentialsSecretName, spec.Namespace, spec.Zone, spec.EvictionStrategy = "infra", e.namespace, "zone-a", "External"
-	machine := s.machine("worker-1", spec)
-	s.await(machine, machinestatus.InstanceRunningReason, "")
+	machine := newMachine(s, "worker-1", spec)
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
 	name := "drover-" + string(machine.UID)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("kubevirt://" + name))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-a"))
@@ -159,8 +113,8 @@ func TestReconcileMachine(t *testing.T) {
 		s.Expect(e.api.Status().Update(t.Context(), vm)).To(gomega.Succeed())
 	}
 	report(func(vm *virtv1.VirtualMachine) { vm.Status.PrintableStatus = virtv1.VirtualMachineStatusMigrating })
-	poke(s, machine)
-	s.await(machine, machinestatus.InstanceRunningReason, "")
+	e.poke(s, user)
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
 	if diff := cmp.Diff(before.Addresses, machine.Status.Addresses); diff != "" {
 		t.Errorf("the migration changed the addresses (-before +after):\n%s", diff)
 	}
@@ -169,22 +123,22 @@ func TestReconcileMachine(t *testing.T) {
 	update(e, &virtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name}}, func(vmi *virtv1.VirtualMachineInstance) {
 		vmi.Status.EvacuationNodeName = "node-1"
 	})
-	poke(s, machine)
-	s.await(machine, machinestatus.EvictionRequestedReason, "node node-1 of the infrastructure cluster is drained")
+	e.poke(s, user)
+	s.Expect(s.WaitForReason(machine, machinestatus.EvictionRequestedReason)).To(gomega.ContainSubstring("node node-1 of the infrastructure cluster is drained"))
 	s.Expect(machine.Status.InstanceState).To(gomega.Equal("Running"))
 
-	s.remove(machine)
+	s.Delete(machine)
 	e.step()
 	s.Expect(e.leftovers()).To(gomega.BeEmpty())
 }
 
-// poke makes the reconciler read the virtual machine itself, and not a list that is a minute old.
-func poke(s harness, machine *infrav1.KubeVirtMachine) {
-	s.t.Helper()
-	secret := &corev1.Secret{}
-	s.Expect(s.cluster.Client.Get(s.t.Context(), client.ObjectKey{Namespace: machine.Namespace, Name: "infra"}, secret)).To(gomega.Succeed())
-	secret.Data["value"] = append(secret.Data["value"], '\n')
-	s.Expect(s.cluster.Client.Update(s.t.Context(), secret)).To(gomega.Succeed())
+// poke makes the provider connect again and read the virtual machine itself, and not a list that is a minute old.
+func (e *env) poke(h *testenv.Harness, config *rest.Config) {
+	e.t.Helper()
+	secret := e.secret("infra", config)
+	e.pokes++
+	secret.Data["value"] = append(secret.Data["value"], strings.Repeat("\n", e.pokes)...)
+	h.Put(secret)
 }
 
 // TestReconcileInvalidMachine has machines with invalid credentials and specs, and deletes them.
@@ -193,10 +147,10 @@ func TestReconcileInvalidMachine(t *testing.T) {
 	e := newEnv(t)
 	s := e.serve()
 	allowed := e.user()
-	s.secret("infra", allowed)
+	s.Create(e.secret("infra", allowed))
 	nobody, err := infra.AddUser("nobody-" + e.namespace)
 	s.Expect(err).NotTo(gomega.HaveOccurred())
-	s.secret("nobody", nobody)
+	s.Create(e.secret("nobody", nobody))
 	for name, test := range map[string]struct {
 		change          func(*infrav1.KubeVirtMachineSpec)
 		reason, message string
@@ -211,16 +165,14 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		}, machinestatus.InvalidConfigurationReason, "spec.rootDisk.source.persistentVolumeClaim"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := s
-			s.t, s.WithT = t, gomega.NewWithT(t)
-			s.SetDefaultEventuallyTimeout(waitTimeout)
+			s := s.In(t)
 			spec := minimalSpec()
 			spec.CredentialsSecretName, spec.Namespace = "infra", e.namespace
 			test.change(&spec)
-			machine := s.machine(name, spec)
-			s.await(machine, test.reason, test.message)
+			machine := newMachine(s, name, spec)
+			s.Expect(s.WaitForReason(machine, test.reason)).To(gomega.ContainSubstring(test.message))
 			if test.reason == machinestatus.InvalidConfigurationReason {
-				s.remove(machine)
+				s.Delete(machine)
 			}
 		})
 	}
@@ -237,13 +189,13 @@ func TestTemplateCapacity(t *testing.T) {
 	e := newEnv(t)
 	e.createSources()
 	s := e.serve()
-	s.secret("infra", e.user())
+	s.Create(e.secret("infra", e.user()))
 	template := func(name string, change func(*infrav1.KubeVirtMachineSpec)) *infrav1.KubeVirtMachineTemplate {
-		template := &infrav1.KubeVirtMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name}}
+		template := &infrav1.KubeVirtMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		template.Spec.Template.Spec = minimalSpec()
 		template.Spec.Template.Spec.CredentialsSecretName, template.Spec.Template.Spec.Namespace = "infra", e.namespace
 		change(&template.Spec.Template.Spec)
-		s.Expect(s.cluster.Client.Create(t.Context(), template)).To(gomega.Succeed())
+		s.Create(template)
 		return template
 	}
 	typed := func(name string) func(*infrav1.KubeVirtMachineSpec) {
@@ -259,7 +211,7 @@ func TestTemplateCapacity(t *testing.T) {
 		template("none", typed("none")):          nil,
 	} {
 		s.Eventually(func(g gomega.Gomega) {
-			g.Expect(s.cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(template), template)).To(gomega.Succeed())
+			s.Fetch(g, template)
 			ready := meta.FindStatusCondition(template.Status.Conditions, clusterv1.ReadyCondition)
 			g.Expect(ready).NotTo(gomega.BeNil())
 			if want == nil {

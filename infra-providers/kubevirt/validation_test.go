@@ -4,23 +4,19 @@
 package kubevirt_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 // create creates a machine that no provider reconciles.
 func create(t *testing.T, spec infrav1.KubeVirtMachineSpec) (*infrav1.KubeVirtMachine, error) {
 	t.Helper()
-	cluster, err := management()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := shared.Cluster(t)
 	namespace, err := cluster.Namespace(t.Context(), "rules")
 	if err != nil {
 		t.Fatal(err)
@@ -52,12 +48,12 @@ func TestAllFieldsAreValid(t *testing.T) {
 	}
 	template := &infrav1.KubeVirtMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
 	template.Spec.Template.Spec = spec
-	cluster, _ := management()
+	cluster := shared.Cluster(t)
 	if err := cluster.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
 	template.Spec.Template.Spec.Zone = "zone-b"
-	wantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
 
 func TestWhatIsRefused(t *testing.T) {
@@ -123,7 +119,7 @@ func TestWhatIsRefused(t *testing.T) {
 			spec := minimalSpec()
 			test.change(&spec)
 			_, err := create(t, spec)
-			wantRefusal(t, err, test.about)
+			testenv.WantRefusal(t, err, test.about)
 		})
 	}
 }
@@ -136,7 +132,7 @@ func TestWhatIsImmutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, _ := management()
+	cluster := shared.Cluster(t)
 	for field, change := range map[string]func(*infrav1.KubeVirtMachineSpec){
 		"zone":                  func(s *infrav1.KubeVirtMachineSpec) { s.Zone = "zone-b" },
 		"namespace":             func(s *infrav1.KubeVirtMachineSpec) { s.Namespace = "other" },
@@ -159,7 +155,7 @@ func TestWhatIsImmutable(t *testing.T) {
 	} {
 		changed := machine.DeepCopy()
 		change(&changed.Spec)
-		wantRefusal(t, cluster.Client.Update(t.Context(), changed), field)
+		testenv.WantRefusal(t, cluster.Client.Update(t.Context(), changed), field)
 	}
 	machine.Spec.CredentialsSecretName = "rotated"
 	machine.Spec.ProviderID = "kubevirt://drover-1"
@@ -167,12 +163,5 @@ func TestWhatIsImmutable(t *testing.T) {
 		t.Errorf("another Secret: %v", err)
 	}
 	machine.Spec.ProviderID = "kubevirt://drover-2"
-	wantRefusal(t, cluster.Client.Update(t.Context(), machine), "providerID is set once")
-}
-
-func wantRefusal(t *testing.T, err error, about string) {
-	t.Helper()
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), about) {
-		t.Errorf("got %v, want a refusal about %q", err, about)
-	}
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), "providerID is set once")
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -120,9 +119,7 @@ func readAnswer(err error) *answer {
 		return nil
 	}
 	answered := &answer{status: unexpected.Actual}
-	if seconds, err := strconv.Atoi(unexpected.ResponseHeader.Get("Retry-After")); err == nil {
-		answered.retryAfter, answered.hasRetryAfter = time.Duration(max(seconds, 0))*time.Second, true
-	}
+	answered.retryAfter, answered.hasRetryAfter = driver.ParseRetryAfter(unexpected.ResponseHeader, time.Now())
 	var body map[string]json.RawMessage
 	if json.Unmarshal(unexpected.Body, &body) != nil {
 		return answered

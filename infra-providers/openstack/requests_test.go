@@ -102,14 +102,16 @@ func TestRequestsPerMachine(t *testing.T) {
 func TestRealRequestsPerMachine(t *testing.T) {
 	real(t)
 	counted := counting(http.DefaultTransport)
-	s := newHarness(t, counted, nil)
+	s := serve(t, counted, nil)
+	s.SetDefaultEventuallyTimeout(2 * realTimeout)
 	const many = 8
 	var machines []*infrav1.OpenStackMachine
 	for n := range many {
-		machines = append(machines, s.machine(strings.Repeat("x", n+1), "", realSpec()))
+		machines = append(machines, newMachine(strings.Repeat("x", n+1), realSpec()))
+		s.CreateMachine(machines[n], "")
 	}
 	for _, machine := range machines {
-		s.await(machine, machinestatus.InstanceRunningReason, 2*realTimeout)
+		s.WaitForReason(machine, machinestatus.InstanceRunningReason)
 	}
 	created := counted.taken()
 	t.Logf("%d machines were created with %d calls each: %v", many, sum(created)/many, created)
@@ -123,7 +125,7 @@ func TestRealRequestsPerMachine(t *testing.T) {
 		t.Errorf("while nothing happened (-want +got):\n%s", diff)
 	}
 	for _, machine := range machines {
-		s.remove(machine, 2*realTimeout)
+		s.Delete(machine)
 	}
 	gone := counted.taken()
 	t.Logf("%d machines were removed with %d calls each: %v", many, sum(gone)/many, gone)

@@ -4,15 +4,14 @@
 package openstack_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 // full sets every field once.
@@ -34,7 +33,7 @@ func full() infrav1.OpenStackMachineSpec {
 func stored(t *testing.T, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackMachine {
 	t.Helper()
 	machine := &infrav1.OpenStackMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: spec}
-	if err := managed(t).Client.Create(t.Context(), machine); err != nil {
+	if err := shared.Cluster(t).Client.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
 	return machine
@@ -42,24 +41,11 @@ func stored(t *testing.T, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackM
 
 func namespace(t *testing.T) string {
 	t.Helper()
-	name, err := managed(t).Namespace(t.Context(), "validation")
+	name, err := shared.Cluster(t).Namespace(t.Context(), "validation")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return name
-}
-
-func wantRefusal(t *testing.T, err error, text string) {
-	t.Helper()
-	if text == "" {
-		if err != nil {
-			t.Errorf("refused: %v", err)
-		}
-		return
-	}
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v, want a refusal with %q", err, text)
-	}
 }
 
 func TestVolumesAreDeletedByDefault(t *testing.T) {
@@ -104,7 +90,7 @@ func TestSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			machine := stored(t, full())
 			test.change(&machine.Spec)
-			wantRefusal(t, managed(t).Client.Update(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -142,7 +128,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			spec := full()
 			test.change(&spec)
 			machine := &infrav1.OpenStackMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: spec}
-			wantRefusal(t, managed(t).Client.Create(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -151,9 +137,9 @@ func TestTemplates(t *testing.T) {
 	t.Parallel()
 	template := &infrav1.OpenStackMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
 	template.Spec.Template.Spec = full()
-	wantRefusal(t, managed(t).Client.Create(t.Context(), template.DeepCopy()), "belongs to one machine")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), template.DeepCopy()), "belongs to one machine")
 	template.Spec.Template.Spec.ProviderID = ""
-	wantRefusal(t, managed(t).Client.Create(t.Context(), template), "")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), template), "")
 	template.Spec.Template.Spec.Flavor = "g"
-	wantRefusal(t, managed(t).Client.Update(t.Context(), template), "OpenStackMachineTemplate of another name")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), template), "OpenStackMachineTemplate of another name")
 }

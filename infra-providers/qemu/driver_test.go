@@ -24,11 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	qemufake.Main()
-	code := m.Run()
-	if cluster != nil {
-		_ = cluster.Stop()
-	}
-	os.Exit(code)
+	os.Exit(shared.Main(m))
 }
 
 const hostName = "lab-1"

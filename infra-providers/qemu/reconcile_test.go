@@ -4,20 +4,14 @@
 package qemu_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,49 +24,19 @@ import (
 	"drover.io/infra-providers/qemu/host"
 )
 
-// cluster is started by the first test that needs it.
-var (
-	cluster *testenv.Cluster
-	account *rest.Config
-	begin   sync.Once
-)
+var shared = testenv.NewShared("drover-infra-qemu", "../config/rbac/qemu/role.yaml")
 
-func startCluster(t *testing.T) {
-	t.Helper()
-	begin.Do(func() {
-		started, err := testenv.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cluster = started
-		if account, err = cluster.As(context.Background(), "drover-infra-qemu", "../config/rbac/qemu/role.yaml"); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if account == nil {
-		t.Fatal("the API server did not start")
-	}
-}
-
-// harness is a namespace with a Cluster and a provider of its own.
+// harness is a namespace with a Cluster, and a host with a provider of its own.
 type harness struct {
+	*testenv.Harness
 	t       *testing.T
-	home    *clusterv1.Cluster
 	options host.Options
 	stop    func()
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	startCluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "qemu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &harness{t: t, options: newOptions(t, false)}
-	if s.home, err = cluster.Cluster(t.Context(), namespace, "home"); err != nil {
-		t.Fatal(err)
-	}
+	s := &harness{Harness: shared.NewHarness(t, "qemu"), t: t, options: newOptions(t, false)}
 	s.serve()
 	return s
 }
@@ -84,7 +48,7 @@ func (s *harness) serve() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	stop := providertest.Run(s.t, account, s.home.Namespace, qemu.Cloud(machines, hostName))
+	stop := providertest.Run(s.t, shared.Provider(s.t), s.Home.Namespace, qemu.Cloud(machines, hostName))
 	s.stop = sync.OnceFunc(func() {
 		stop()
 		if err := machines.Close(); err != nil {
@@ -94,57 +58,10 @@ func (s *harness) serve() {
 	s.t.Cleanup(s.stop)
 }
 
-// create makes a Machine, its bootstrap data and its QEMUMachine, as machine-controller does.
-func (s *harness) create(machine *infrav1.QEMUMachine) {
-	s.t.Helper()
-	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
-	at := metav1.ObjectMeta{Namespace: s.home.Namespace, Name: machine.Name, Labels: labels}
-	owner := &clusterv1.Machine{ObjectMeta: at, Spec: clusterv1.MachineSpec{
-		ClusterName: s.home.Name, Bootstrap: clusterv1.Bootstrap{DataSecretName: &at.Name},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "QEMUMachine", Name: at.Name},
-	}}
-	s.must(cluster.Client.Create(s.t.Context(), owner))
-	s.must(cluster.Client.Create(s.t.Context(), &corev1.Secret{ObjectMeta: at, Data: map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config")}}))
-	machine.ObjectMeta = at
-	machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))}
-	s.must(cluster.Client.Create(s.t.Context(), machine))
-}
-
-func (s *harness) must(err error) {
-	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// awaitReason waits until the Ready condition has a reason.
-func (s *harness) awaitReason(machine *infrav1.QEMUMachine, want string) {
-	s.t.Helper()
-	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		s.must(cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(machine), machine))
-		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
-		if ready != nil && ready.Reason == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("Ready is %+v, want reason %s", ready, want)
-		}
-	}
-}
-
-// remove deletes a QEMUMachine, waits until it does not exist, and requires that nothing is left.
+// remove deletes a QEMUMachine, and requires that nothing of it is left on the host.
 func (s *harness) remove(machine *infrav1.QEMUMachine) {
 	s.t.Helper()
-	s.must(cluster.Client.Delete(s.t.Context(), machine))
-	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(machine), machine)
-		if apierrors.IsNotFound(err) {
-			break
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("it still exists: %v %+v", err, machine.Status)
-		}
-	}
+	s.Delete(machine)
 	left, err := os.ReadDir(filepath.Join(s.options.StateDir, "machines"))
 	if err != nil || len(left) > 0 {
 		s.t.Errorf("left: %v, %v", left, err)
@@ -158,8 +75,8 @@ func TestReconcileMachine(t *testing.T) {
 	machine := newMachine()
 	machine.Name = "worker-1"
 	machine.Spec.ShutdownGracePeriodSeconds = ptr.To[int32](30)
-	s.create(machine)
-	s.awaitReason(machine, machinestatus.InstanceRunningReason)
+	s.CreateMachine(machine, "")
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
 	want := infrav1.MachineStatus{
 		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
 		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
@@ -196,8 +113,8 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		machine := newMachine()
 		machine.Name = name
 		change(&machine.Spec)
-		s.create(machine)
-		s.awaitReason(machine, machinestatus.InvalidConfigurationReason)
+		s.CreateMachine(machine, "")
+		s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)
 		s.remove(machine)
 	}
 }
@@ -219,15 +136,15 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		"an unknown format":          func(spec *infrav1.QEMUMachineSpec) { spec.Image.Format = "vmdk" },
 	} {
 		machine := newMachine()
-		machine.Namespace, machine.Name = s.home.Namespace, "refused"
+		machine.Namespace, machine.Name = s.Home.Namespace, "refused"
 		change(&machine.Spec)
-		if err := cluster.Client.Create(t.Context(), machine); !apierrors.IsInvalid(err) {
+		if err := shared.Cluster(t).Client.Create(t.Context(), machine); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: got %v, want it refused as invalid", name, err)
 		}
 	}
 	machine := newMachine()
-	machine.Namespace, machine.Name = s.home.Namespace, "kept"
-	s.must(cluster.Client.Create(t.Context(), machine))
+	machine.Namespace, machine.Name = s.Home.Namespace, "kept"
+	s.Create(machine)
 	for name, change := range map[string]func(*infrav1.QEMUMachineSpec){
 		"image":     func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "other.raw" },
 		"cpus":      func(spec *infrav1.QEMUMachineSpec) { spec.CPUs = ptr.To[int32](9) },
@@ -239,11 +156,11 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 	} {
 		changed := machine.DeepCopy()
 		change(&changed.Spec)
-		if err := cluster.Client.Patch(t.Context(), changed, client.MergeFrom(machine)); !apierrors.IsInvalid(err) {
+		if err := shared.Cluster(t).Client.Patch(t.Context(), changed, client.MergeFrom(machine)); !apierrors.IsInvalid(err) {
 			t.Errorf("changing the %s: got %v, want it refused as invalid", name, err)
 		}
 	}
-	s.must(cluster.Client.Delete(t.Context(), machine))
+	s.Delete(machine)
 }
 
 func bridged(spec *infrav1.QEMUMachineSpec) {

@@ -16,7 +16,7 @@ import (
 // TestSizesHaveNoExponent: a quantity such as 1e-2147483647 takes minutes to decode, in every program that reads it.
 func TestSizesHaveNoExponent(t *testing.T) {
 	t.Parallel()
-	startCluster(t)
+	cluster := shared.Cluster(t)
 	namespace, err := cluster.Namespace(t.Context(), "sizes")
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ const maxNesting = 1000
 
 // WrapNested returns a RoundTripper for the API of Kubernetes in whose answers an object or array that is nested too deeply
 // is empty. An API server accepts an object that it could never return in a list or an event of a watch, where it is deeper
-// than by itself: in any kind by metadata.managedFields. Nobody could read the others of its kind beside it.
+// than by itself: in any kind by metadata.managedFields. Then no object of its kind could be listed.
 func WrapNested(next http.RoundTripper) http.RoundTripper { return &nested{next} }
 
 type nested struct{ next http.RoundTripper }

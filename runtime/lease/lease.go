@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease renews Leases in which a leader records that it runs, and what it did. They elect nobody: leader election
-// has Leases of its own.
+// Package lease renews Leases in which a leader records that it runs, and what it did. They are not for leader election,
+// which has Leases of its own.
 package lease
 
 import (

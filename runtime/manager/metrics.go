@@ -4,7 +4,6 @@
 package manager
 
 import (
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -16,6 +15,6 @@ func (o *Options) metricsOptions() metricsserver.Options {
 		return options
 	}
 	options.SecureServing, options.CertDir = true, o.MetricsCertDir
-	options.FilterProvider = filters.WithAuthenticationAndAuthorization
+	options.FilterProvider = withAccessReview
 	return options
 }

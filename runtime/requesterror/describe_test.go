@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -44,7 +45,7 @@ func TestDescribe(t *testing.T) {
 		"a deadline of the network":  {request(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), "no answer in time"},
 		"an unknown host":            {request(&net.OpError{Op: "dial", Err: &net.DNSError{Name: "a", Server: "10.0.0.10:53", IsNotFound: true}}), `host name "a" is not known`},
 		"a resolver that times out":  {request(&net.OpError{Op: "dial", Err: &net.DNSError{Name: "a", IsTimeout: true}}), "no answer in time"},
-		"a resolver that fails":      {request(&net.DNSError{Err: "server misbehaving", Name: "a", Server: "10.0.0.10:53"}), "lookup a on 10.0.0.10:53: server misbehaving"},
+		"a resolver that fails":      {request(&net.DNSError{Err: "server misbehaving", Name: "a", Server: "10.0.0.10:53"}), `the DNS server cannot resolve host name "a"`},
 		"a foreign CA":               {request(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "its certificate is not signed by the kubeconfig's certificate-authority-data"},
 		"an expired certificate":     {request(x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}), "its certificate is only valid from 2025-12-31T23:00:00Z to 2026-01-01T23:00:00Z"},
 		"a certificate of no server": {request(x509.CertificateInvalidError{Cert: certificate, Reason: x509.IncompatibleUsage}), "x509: certificate specifies an incompatible key usage"},
@@ -58,6 +59,33 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestAResolverThatIsDownIsDescribedTheSameEachTime: each query has a port of its own, and the error of the resolver names it.
+func TestAResolverThatIsDownIsDescribedTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	listener, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := listener.LocalAddr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", closed)
+	}}
+	client := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Resolver: resolver}).DialContext}}
+	for range 3 {
+		response, err := client.Get("https://api.example.com.:6443/readyz")
+		if err == nil {
+			_ = response.Body.Close()
+			t.Fatal("the name was resolved")
+		}
+		if got, want := Describe(err), `the DNS server cannot resolve host name "api.example.com."`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -75,11 +75,15 @@ func describe(err error) string {
 	if text, known := describeTLS(err); known {
 		return text
 	}
-	if lookup, is := errors.AsType[*net.DNSError](err); is && lookup.IsNotFound {
+	lookup, unresolved := errors.AsType[*net.DNSError](err)
+	if unresolved && lookup.IsNotFound {
 		return fmt.Sprintf("host name %q is not known", lookup.Name)
 	}
 	if timeout, is := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || is && timeout.Timeout() {
 		return "no answer in time"
+	}
+	if unresolved { // its text may have the local port of the query
+		return fmt.Sprintf("the DNS server cannot resolve host name %q", lookup.Name)
 	}
 	if operation, is := errors.AsType[*net.OpError](err); is && operation.Err != nil {
 		return fmt.Sprintf("%s: %v", operation.Op, operation.Err)

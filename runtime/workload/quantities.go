@@ -56,7 +56,7 @@ type quantitiesBody struct {
 }
 
 // resourceLists are the fields of Nodes and Pods that map resources to quantities, and sizeLimit is one of a volume.
-var resourceLists = []string{"capacity", "allocatable", "requests", "limits", longestList}
+var resourceLists = []string{"capacity", "allocatable", "requests", "limits", "resources", longestList}
 
 const longestList, sizeLimit = "allocatedResources", "sizeLimit"
 

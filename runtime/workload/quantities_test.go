@@ -50,6 +50,7 @@ func TestQuantitiesTakeLittleTime(t *testing.T) {
 		"the limit of a container that an API server accepts":   {ofContainer + `"limits":{"cpu":"1e3000"},"requests":{"cpu":"1m"}}}]}}`, true},
 		"the request of a container with a negative exponent":   {ofContainer + `"requests":{"cpu":"1e-99999999"}}}]}}`, true},
 		"what a kubelet allocated to a container":               {`{"kind":"Pod","apiVersion":"v1","status":{"containerStatuses":[{"allocatedResources":{"cpu":"1e-99999999"}}]}}`, true},
+		"what devices a kubelet allocated to a Pod":             {`{"kind":"Pod","apiVersion":"v1","status":{"nodeAllocatableResourceClaimStatuses":[{"resourceClaimName":"a","resources":{"cpu":"1e-99999999"}}]}}`, true},
 		"the size of a volume that an API server accepts":       {ofVolume + `"medium":"Memory","sizeLimit":"1e3000"}}]}}`, true},
 		"the size of a volume with a negative exponent":         {ofVolume + `"sizeLimit":"1e-99999999"}}]}}`, true},
 	} {

@@ -49,6 +49,10 @@ const (
 	// DataSecretConflictReason means that a Secret of another owner has the name of the data Secret.
 	DataSecretConflictReason = "DataSecretConflict"
 
+	// RequestRefusedReason means that the management cluster refuses a request of the controller, for a quota of the
+	// namespace, a policy or a missing permission; the message has the request and why.
+	RequestRefusedReason = "RequestRefused"
+
 	// DataSecretLostReason means that the data Secret is gone although its machine may still need the token in it.
 	DataSecretLostReason = "DataSecretLost"
 )

@@ -83,7 +83,8 @@ const (
 	// ClaimedReason means that the Lease in the workload cluster is held by this management cluster.
 	ClaimedReason = "Claimed"
 
-	// NotClaimedYetReason means that the workload cluster has not been reached since the controller started.
+	// NotClaimedYetReason means that the workload cluster has not been reached since the controller started, or that its
+	// claim could not be written.
 	NotClaimedYetReason = "NotClaimedYet"
 
 	// ClaimedElsewhereReason means that another management cluster holds the Lease. See TakeOverAnnotation.

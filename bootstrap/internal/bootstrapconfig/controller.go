@@ -152,6 +152,9 @@ func (r *Reconciler) runPhases(ctx context.Context, s *state) (reconcile.Result,
 		&dataSecretStatus{},            // the core may use the data Secret
 	} {
 		next, err := p.reconcile(ctx, s)
+		if refused(err) {
+			err = requestRefused(err)
+		}
 		if err != nil {
 			return reconcile.Result{}, err
 		}

@@ -117,16 +117,17 @@ func (d *data) write(ctx context.Context, s *state, before *corev1.Secret) error
 	if err != nil {
 		return err
 	}
+	if before != nil && maps.EqualFunc(before.Data, secret.Data, bytes.Equal) {
+		return nil
+	}
+	// First: a cache that is behind does not have it, and the conflict keeps data that was published from being deleted.
+	if err := r.setFinalizer(ctx, s.config, true); err != nil {
+		return fmt.Errorf("adding finalizer: %w", err)
+	}
 	if before != nil {
-		if maps.EqualFunc(before.Data, secret.Data, bytes.Equal) {
-			return nil
-		}
 		if err := r.Client.Delete(ctx, before, client.Preconditions{UID: &before.UID, ResourceVersion: &before.ResourceVersion}); err != nil {
 			return fmt.Errorf("deleting outdated data Secret: %w", err)
 		}
-	}
-	if err := r.setFinalizer(ctx, s.config, true); err != nil {
-		return fmt.Errorf("adding finalizer: %w", err)
 	}
 	if err := r.Client.Create(ctx, secret); err != nil {
 		return fmt.Errorf("creating data Secret: %w", err)
@@ -221,6 +222,10 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 	if err != nil {
 		return nil, invalidSpec(err) // it fails again until something is changed
 	}
+	words := strings.Join(node.SecretWords(in), "\n")
+	if size := len(value) + len(format) + len(in.Token) + len(words); size > corev1.MaxSecretSize {
+		return nil, largeSecret(size, len(words))
+	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      s.config.Name,
@@ -235,7 +240,7 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 			valueKey:  value,
 			formatKey: []byte(format),
 			tokenKey:  []byte(s.found.Value()),
-			redactKey: []byte(strings.Join(node.SecretWords(in), "\n")),
+			redactKey: []byte(words),
 		},
 	}
 	return secret, nil

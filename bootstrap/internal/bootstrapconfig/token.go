@@ -210,6 +210,9 @@ func toWaiting(connection *workload.Connection, err error) error {
 	case runtimeworkload.Unavailable:
 		return clusterUnreachable(failure.Message, connection.RetryAfter())
 	}
+	if refused(err) { // by a policy, with another status than for a missing permission
+		return clusterForbidden(failure.Message)
+	}
 	return err
 }
 

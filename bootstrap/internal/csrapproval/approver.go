@@ -115,9 +115,10 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	return nil
 }
 
-// reportForbidden makes an event of an error by which a permission is missing.
+// reportForbidden makes an event of an error by which a permission is missing, or a policy refuses the approval: API servers
+// answer that with other statuses.
 func (a *approver) reportForbidden(err error) {
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		a.events.decisionForbidden(a.cluster, err)
 	}
 }

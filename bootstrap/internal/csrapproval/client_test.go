@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -261,31 +262,39 @@ func TestReportedHostNameIsNoProof(t *testing.T) {
 	}
 }
 
-// TestMissingPermissionToApproveIsReported: the user of the kubeconfig may read everything, and approves nothing.
-func TestMissingPermissionToApproveIsReported(t *testing.T) {
+// TestRefusedApprovalIsReported: the user of the kubeconfig may read everything, and approves nothing.
+func TestRefusedApprovalIsReported(t *testing.T) {
 	t.Parallel()
-	machine := newMachine(t, "unapproved-1")
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
-	connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
-	if err != nil {
-		t.Fatal(err)
-	}
-	remote, recorder := fake.NewClientset(), events.NewFakeRecorder(10)
-	remote.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "certificatesigningrequests"}, "csr", errors.New("may not approve"))
-	})
-	connection.Certificates = remote.CertificatesV1()
-	a := &approver{client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), events: newRecorder(recorder)}
-	csr := requestServing(t, "unapproved-1", "10.9.0.1")
-	for range 2 {
-		if err := a.review(t.Context(), csr); !apierrors.IsForbidden(err) {
-			t.Fatalf("err = %v", err)
-		}
-	}
-	if len(recorder.Events) != 1 {
-		t.Fatalf("%d events, want one", len(recorder.Events))
-	}
-	if got, want := <-recorder.Events, "Warning CertificateApprovalForbidden certificate requests cannot be decided on: "; !strings.HasPrefix(got, want) || !strings.Contains(got, "may not approve") {
-		t.Errorf("the event is %q", got)
+	kind, resource := schema.GroupKind{Kind: "CertificateSigningRequest"}, schema.GroupResource{Resource: "certificatesigningrequests"}
+	for name, refusal := range map[string]error{
+		"for lack of a permission":           apierrors.NewForbidden(resource, "csr", errors.New("not approved here")),
+		"by a policy of the API server":      apierrors.NewInvalid(kind, "csr", field.ErrorList{field.Forbidden(nil, "not approved here")}),
+		"by a policy that a webhook decides": apierrors.NewBadRequest("not approved here"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := newMachine(t, "unapproved-1")
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
+			connection, err := workload.NewConnections(management.Client, clock.RealClock{}).Get(t.Context(), client.ObjectKeyFromObject(cluster))
+			if err != nil {
+				t.Fatal(err)
+			}
+			remote, recorder := fake.NewClientset(), events.NewFakeRecorder(10)
+			remote.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+			connection.Certificates = remote.CertificatesV1()
+			a := &approver{client: management.Client, live: management.Client, cluster: cluster, connection: connection, log: logr.Discard(), events: newRecorder(recorder)}
+			csr := requestServing(t, "unapproved-1", "10.9.0.1")
+			for range 2 {
+				if err := a.review(t.Context(), csr); !errors.Is(err, refusal) {
+					t.Fatalf("err = %v", err)
+				}
+			}
+			if len(recorder.Events) != 1 {
+				t.Fatalf("%d events, want one", len(recorder.Events))
+			}
+			if got, want := <-recorder.Events, "Warning CertificateApprovalForbidden certificate requests cannot be decided on: "; !strings.HasPrefix(got, want) || !strings.Contains(got, "not approved here") {
+				t.Errorf("the event is %q", got)
+			}
+		})
 	}
 }

@@ -83,11 +83,12 @@ func (r *recorder) ignored(cluster *clusterv1.Cluster, csr *certificatesv1.Certi
 		"certificate request %s for Node %q of the workload cluster was ignored: it is not from a Machine of this Cluster", csr.Name, requesterror.Truncate(node))
 }
 
-// decisionForbidden is for a permission that is missing to decide or to approve, in the management or the workload cluster.
+// decisionForbidden is for a permission that is missing to decide or to approve, in the management or the workload cluster,
+// and for a policy that refuses it.
 func (r *recorder) decisionForbidden(cluster *clusterv1.Cluster, err error) {
 	if r.due("decision forbidden") {
 		r.Eventf(cluster, nil, corev1.EventTypeWarning, "CertificateApprovalForbidden", "Approve",
-			"certificate requests cannot be decided on: %s: apply config/workload of the bootstrap controller to the workload cluster as its administrator", requesterror.Truncate(err.Error()))
+			"certificate requests cannot be decided on: %s: apply config/workload of the bootstrap controller to the workload cluster as its administrator, or permit it in the policies there", requesterror.Truncate(err.Error()))
 	}
 }
 

@@ -108,7 +108,7 @@ func TestReviewsAreLoggedAtLevel1(t *testing.T) {
 		}},
 		"for lack of a permission": {nil, forbidden, 0, reviewed{
 			Log:    []string{`"level"=1 "msg"="could not decide on certificate request"` + about + ` "message"="listing Machines: machines is forbidden: no"`},
-			Events: []string{`Warning CertificateApprovalForbidden certificate requests cannot be decided on: listing Machines: machines is forbidden: no: apply config/workload of the bootstrap controller to the workload cluster as its administrator`},
+			Events: []string{`Warning CertificateApprovalForbidden certificate requests cannot be decided on: listing Machines: machines is forbidden: no: apply config/workload of the bootstrap controller to the workload cluster as its administrator, or permit it in the policies there`},
 			Failed: true,
 		}},
 	} {

@@ -13,7 +13,7 @@
 // Of two callers only one can add the key. Once the key was deleted, a request that was sent under it and is late names a key
 // that does not exist, and is refused. What was accepted before is listed by the end of Window.
 //
-// Nobody can log in with the key: its 32 bytes are a hash, so that nobody knows a private key for it.
+// The key cannot be used to log in: its 32 bytes are a hash, and no private key for it is known.
 // The digitalocean driver calls this package. Errors are the SDK's own.
 package claim
 

@@ -4,20 +4,15 @@
 package integration_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/digitalocean"
@@ -27,14 +22,9 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var cluster *testenv.Cluster
+var shared = testenv.NewShared("drover-infra-digitalocean", "../../config/rbac/digitalocean/role.yaml")
 
-func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, func(started *testenv.Cluster) error {
-		cluster = started
-		return nil
-	}))
-}
+func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 // TestReconcile runs the provider with its role, with tokens of Secrets, slow actions and late lists.
 func TestReconcile(t *testing.T) {
@@ -45,17 +35,14 @@ func TestReconcile(t *testing.T) {
 	t.Cleanup(cloud.Close)
 	t.Setenv("DIGITALOCEAN_API_URL", cloud.Endpoint)
 	t.Setenv("DIGITALOCEAN_TOKEN", "")
-	home := newHome(t, "good", digitaloceanfake.Token)
-	config, err := cluster.As(t.Context(), "drover-infra-digitalocean", "../../config/rbac/digitalocean/role.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	providertest.Run(t, config, home.Namespace, digitalocean.Cloud())
-	t.Run("creates and deletes a Droplet", func(t *testing.T) { reconcileMachine(t, home, cloud) })
-	t.Run("recovers from an invalid token without a restart", func(t *testing.T) { reconcileInvalidToken(t, home) })
-	t.Run("deletes a machine with an invalid size", func(t *testing.T) { reconcileInvalidSize(t, home) })
-	t.Run("takes a fallback", func(t *testing.T) { reconcileFallback(t, home, cloud) })
-	t.Run("sets the capacity of a template", func(t *testing.T) { reconcileTemplate(t, home) })
+	s := shared.NewHarness(t, "digitalocean")
+	s.Create(tokenSecret("good", digitaloceanfake.Token))
+	providertest.Run(t, shared.Provider(t), s.Home.Namespace, digitalocean.Cloud())
+	t.Run("creates and deletes a Droplet", func(t *testing.T) { reconcileMachine(s.In(t), cloud) })
+	t.Run("recovers from an invalid token without a restart", func(t *testing.T) { reconcileInvalidToken(s.In(t)) })
+	t.Run("deletes a machine with an invalid size", func(t *testing.T) { reconcileInvalidSize(s.In(t)) })
+	t.Run("takes a fallback", func(t *testing.T) { reconcileFallback(s.In(t), cloud) })
+	t.Run("sets the capacity of a template", func(t *testing.T) { reconcileTemplate(s.In(t)) })
 	if left := cloud.Leftovers(); len(left) > 0 {
 		t.Errorf("the cloud still has %q", left)
 	}
@@ -64,53 +51,40 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// waitTimeout bounds every wait. It is long, because the load of the host varies.
-const waitTimeout = 4 * time.Minute
-
-func wantReason(g gomega.Gomega, machine *infrav1.DigitalOceanMachine, want string) {
-	g.Eventually(func(g gomega.Gomega) {
-		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(want))
-	}, waitTimeout).Should(gomega.Succeed())
-}
-
-func reconcileMachine(t *testing.T, home *clusterv1.Cluster, cloud *digitaloceanfake.Cloud) {
-	g := gomega.NewWithT(t)
+func reconcileMachine(s *testenv.Harness, cloud *digitaloceanfake.Cloud) {
 	machine := &infrav1.DigitalOceanMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Spec: infrav1.DigitalOceanMachineSpec{
 		CredentialsSecretName: "good", Size: "s-2vcpu-4gb", Region: "nyc3", ImageName: "node", ReservedIP: ptr.To(true), IPv6: ptr.To(true),
 		Volumes: []infrav1.DigitalOceanVolume{{Name: "data", SizeGiB: 10}},
 	}}
-	owner := own(t, home, machine)
-	wantReason(g, machine, machinestatus.InstanceRunningReason)
+	owner := s.CreateMachine(machine, "")
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
 	created := cloud.Droplets()[0]
-	g.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("digitalocean://%d", created.ID)))
-	g.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
-	g.Expect(machine.Status.FailureDomain).To(gomega.Equal("nyc3"))
-	g.Expect(machine.Status.Account).To(gomega.Equal("digitalocean/" + digitaloceanfake.Team))
+	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("digitalocean://%d", created.ID)))
+	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
+	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("nyc3"))
+	s.Expect(machine.Status.Account).To(gomega.Equal("digitalocean/" + digitaloceanfake.Team))
 	var kinds []clusterv1.MachineAddressType
 	for _, address := range machine.Status.Addresses {
 		kinds = append(kinds, address.Type)
 	}
-	g.Expect(kinds).To(gomega.Equal([]clusterv1.MachineAddressType{
+	s.Expect(kinds).To(gomega.Equal([]clusterv1.MachineAddressType{
 		clusterv1.MachineHostName, clusterv1.MachineInternalIP, clusterv1.MachineExternalIP, clusterv1.MachineExternalIP,
 	}))
-	g.Expect(created.Request["user_data"]).To(gomega.Equal("#cloud-config\n"))
-	g.Expect(created.ReservedIPs).To(gomega.HaveLen(1))
-	g.Expect(created.Volumes).To(gomega.HaveLen(1))
-	mustDelete(t, machine, owner)
+	s.Expect(created.Request["user_data"]).To(gomega.Equal("#cloud-config\n"))
+	s.Expect(created.ReservedIPs).To(gomega.HaveLen(1))
+	s.Expect(created.Volumes).To(gomega.HaveLen(1))
+	s.Delete(machine, owner)
 }
 
-func reconcileInvalidToken(t *testing.T, home *clusterv1.Cluster) {
-	g := gomega.NewWithT(t)
-	secret := credentials(t, home.Namespace, "rotated", "wrong")
+func reconcileInvalidToken(s *testenv.Harness) {
+	s.Create(tokenSecret("rotated", "wrong"))
 	machine := newWorker("worker-2", "rotated", "s-2vcpu-4gb")
-	owner := own(t, home, machine)
-	wantReason(g, machine, machinestatus.UnauthorizedReason)
-	secret.Data["token"] = []byte(digitaloceanfake.Token)
-	g.Expect(cluster.Client.Update(t.Context(), secret)).To(gomega.Succeed())
+	owner := s.CreateMachine(machine, "")
+	s.WaitForReason(machine, machinestatus.UnauthorizedReason)
+	s.Put(tokenSecret("rotated", digitaloceanfake.Token))
 	// Secrets are not watched: the next reconcile of the machine uses the new token, at the latest after a minute.
-	wantReason(g, machine, machinestatus.InstanceRunningReason)
-	mustDelete(t, machine, owner)
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.Delete(machine, owner)
 }
 
 func newWorker(name, secret, size string) *infrav1.DigitalOceanMachine {
@@ -119,108 +93,33 @@ func newWorker(name, secret, size string) *infrav1.DigitalOceanMachine {
 	}}
 }
 
-func reconcileInvalidSize(t *testing.T, home *clusterv1.Cluster) {
-	g := gomega.NewWithT(t)
+func reconcileInvalidSize(s *testenv.Harness) {
 	machine := newWorker("worker-3", "good", "huge")
-	owner := own(t, home, machine)
-	wantReason(g, machine, machinestatus.InvalidConfigurationReason)
-	g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition).Message).To(gomega.ContainSubstring("spec.size"))
-	mustDelete(t, machine, owner)
+	owner := s.CreateMachine(machine, "")
+	s.Expect(s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.size"))
+	s.Delete(machine, owner)
 }
 
-func reconcileFallback(t *testing.T, home *clusterv1.Cluster, cloud *digitaloceanfake.Cloud) {
-	g := gomega.NewWithT(t)
+func reconcileFallback(s *testenv.Harness, cloud *digitaloceanfake.Cloud) {
 	machine := newWorker("worker-4", "good", "s-2vcpu-4gb")
 	machine.Spec.Fallbacks = []infrav1.DigitalOceanFallback{{Region: "fra1"}}
 	cloud.SellOut()
-	owner := own(t, home, machine)
-	wantReason(g, machine, machinestatus.InstanceRunningReason)
-	g.Expect(machine.Status.FailureDomain).To(gomega.Equal("fra1"))
-	mustDelete(t, machine, owner)
+	owner := s.CreateMachine(machine, "")
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("fra1"))
+	s.Delete(machine, owner)
 }
 
-func reconcileTemplate(t *testing.T, home *clusterv1.Cluster) {
-	g := gomega.NewWithT(t)
-	created := &infrav1.DigitalOceanMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: "large"}}
+func reconcileTemplate(s *testenv.Harness) {
+	created := &infrav1.DigitalOceanMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "large"}}
 	created.Spec.Template.Spec = newWorker("", "good", "s-4vcpu-8gb").Spec
-	g.Expect(cluster.Client.Create(t.Context(), created)).To(gomega.Succeed())
-	g.Eventually(func(g gomega.Gomega) {
-		fetch(g, created)
+	s.Create(created)
+	s.Eventually(func(g gomega.Gomega) {
+		s.Fetch(g, created)
 		g.Expect(created.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
-	}, waitTimeout).Should(gomega.Succeed())
+	}).Should(gomega.Succeed())
 }
 
-func mustDelete(t *testing.T, objects ...client.Object) {
-	t.Helper()
-	g := gomega.NewWithT(t)
-	for _, object := range objects {
-		g.Expect(client.IgnoreNotFound(cluster.Client.Delete(context.Background(), object))).To(gomega.Succeed())
-		g.Eventually(func() bool {
-			return apierrors.IsNotFound(cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(object), object))
-		}, waitTimeout).Should(gomega.BeTrue())
-	}
-}
-
-func newHome(t *testing.T, secret, token string) *clusterv1.Cluster {
-	t.Helper()
-	namespace, err := cluster.Namespace(t.Context(), "digitalocean")
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, err := cluster.Cluster(t.Context(), namespace, "home")
-	if err != nil {
-		t.Fatal(err)
-	}
-	credentials(t, namespace, secret, token)
-	return home
-}
-
-func credentials(t *testing.T, namespace, name, token string) *corev1.Secret {
-	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"token": []byte(token)}}
-	if err := cluster.Client.Create(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	return secret
-}
-
-// own creates a Machine with its bootstrap Secret and, owned by it, its infrastructure machine, all of one
-// name, as machine-controller does.
-func own(t *testing.T, home *clusterv1.Cluster, infra *infrav1.DigitalOceanMachine) *clusterv1.Machine {
-	t.Helper()
-	labels := map[string]string{clusterv1.ClusterNameLabel: home.Name}
-	machine := &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: infra.Name, Labels: labels},
-		Spec: clusterv1.MachineSpec{
-			ClusterName:       home.Name,
-			Bootstrap:         clusterv1.Bootstrap{DataSecretName: &infra.Name},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "DigitalOceanMachine", Name: infra.Name},
-		},
-	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: infra.Name, Labels: labels},
-		Data:       map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config")},
-	}
-	for _, object := range []client.Object{machine, secret} {
-		if err := cluster.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	infra.Namespace, infra.Labels = home.Namespace, labels
-	infra.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
-	if err := cluster.Client.Create(t.Context(), infra); err != nil {
-		t.Fatal(err)
-	}
-	return machine
-}
-
-func fetch(g gomega.Gomega, object client.Object) {
-	g.Expect(cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(object), object)).To(gomega.Succeed())
-}
-
-func reason(machine *infrav1.DigitalOceanMachine) string {
-	if condition := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition); condition != nil {
-		return condition.Reason
-	}
-	return ""
+func tokenSecret(name, token string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"token": []byte(token)}}
 }

@@ -4,15 +4,14 @@
 package integration_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 // fullSpec returns a spec with every field that can be combined with the others.
@@ -81,20 +80,20 @@ func TestSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			created := newMachine(t, fullSpec())
 			test.change(&created.Spec)
-			wantRefusal(t, cluster.Client.Update(t.Context(), created), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), created), test.refuse)
 		})
 	}
 	t.Run("lets providerID be set", func(t *testing.T) {
 		t.Parallel()
 		created := newMachine(t, minimal())
 		created.Spec.ProviderID = "digitalocean://42"
-		wantRefusal(t, cluster.Client.Update(t.Context(), created), "")
+		testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), created), "")
 	})
 	t.Run("does not add volumes", func(t *testing.T) {
 		t.Parallel()
 		created := newMachine(t, minimal())
 		created.Spec.Volumes = fullSpec().Volumes
-		wantRefusal(t, cluster.Client.Update(t.Context(), created), "volumes are immutable")
+		testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), created), "volumes are immutable")
 	})
 }
 
@@ -143,7 +142,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			t.Parallel()
 			created := &infrav1.DigitalOceanMachine{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), Name: "m"}, Spec: minimal()}
 			test.change(&created.Spec)
-			wantRefusal(t, cluster.Client.Create(t.Context(), created), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), created), test.refuse)
 		})
 	}
 }
@@ -152,21 +151,21 @@ func TestTemplateIsImmutable(t *testing.T) {
 	t.Parallel()
 	created := &infrav1.DigitalOceanMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), Name: "t"}}
 	created.Spec.Template.Spec = minimal()
-	if err := cluster.Client.Create(t.Context(), created); err != nil {
+	if err := shared.Cluster(t).Client.Create(t.Context(), created); err != nil {
 		t.Fatal(err)
 	}
 	edited := created.DeepCopy()
 	edited.Spec.Template.Spec.Size = "c-2"
-	wantRefusal(t, cluster.Client.Update(t.Context(), edited), "create a DigitalOceanMachineTemplate of another name")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), edited), "create a DigitalOceanMachineTemplate of another name")
 	other := &infrav1.DigitalOceanMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace, Name: "other"}}
 	other.Spec.Template.Spec = fullSpec()
-	wantRefusal(t, cluster.Client.Create(t.Context(), other), "belongs to one machine")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), other), "belongs to one machine")
 }
 
 func newMachine(t *testing.T, spec infrav1.DigitalOceanMachineSpec) *infrav1.DigitalOceanMachine {
 	t.Helper()
 	created := &infrav1.DigitalOceanMachine{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), Name: "m"}, Spec: spec}
-	if err := cluster.Client.Create(t.Context(), created); err != nil {
+	if err := shared.Cluster(t).Client.Create(t.Context(), created); err != nil {
 		t.Fatal(err)
 	}
 	return created
@@ -175,19 +174,9 @@ func newMachine(t *testing.T, spec infrav1.DigitalOceanMachineSpec) *infrav1.Dig
 // newNamespace returns a namespace that no provider watches.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name, err := cluster.Namespace(t.Context(), "rules")
+	name, err := shared.Cluster(t).Namespace(t.Context(), "rules")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return name
-}
-
-func wantRefusal(t *testing.T, err error, about string) {
-	t.Helper()
-	switch {
-	case about == "" && err != nil:
-		t.Errorf("refused: %v", err)
-	case about != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), about)):
-		t.Errorf("got %v, want a refusal about %q", err, about)
-	}
 }

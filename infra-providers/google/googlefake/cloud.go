@@ -88,8 +88,9 @@ type Cloud struct {
 	resets     int
 	output     string
 	newest     string
-	// lost is the zone that lists cannot reach.
-	lost string
+	// lost is the zone that lists lack, with a warning of a code; unnamed is true for a warning that is not the zone's.
+	lost, warning string
+	unnamed       bool
 }
 
 // instance is an instance and its reads until it proceeds, and the lists that omit it.
@@ -327,11 +328,21 @@ func (c *Cloud) Labels(key string) map[string]string {
 	return all
 }
 
-// Disconnect makes a zone unreachable for lists.
-func (c *Cloud) Disconnect(zone string) {
+// Disconnect makes a zone unreachable for lists; none for an empty name.
+func (c *Cloud) Disconnect(zone string) { c.Omit(zone, "UNREACHABLE") }
+
+// Omit makes lists lack a zone, with a warning of a code.
+func (c *Cloud) Omit(zone, warning string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lost = zone
+	c.lost, c.warning, c.unnamed = zone, warning, false
+}
+
+// OmitUnnamed makes lists lack a zone, with a warning of a code that does not name it.
+func (c *Cloud) OmitUnnamed(zone, warning string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost, c.warning, c.unnamed = zone, warning, true
 }
 
 // Publish adds a newer image to the family.

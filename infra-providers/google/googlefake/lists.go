@@ -94,8 +94,12 @@ func (c *Cloud) listInstances(p map[string]string) (any, error) {
 		if len(scope.Instances) == 0 {
 			scope.Warning = &compute.InstancesScopedListWarning{Code: "NO_RESULTS_ON_PAGE", Message: "There are no results for scope 'zones/" + zone + "' on this page."}
 		}
-		if zone == c.lost {
-			scope = compute.InstancesScopedList{Warning: &compute.InstancesScopedListWarning{Code: "UNREACHABLE", Message: "The zone is unreachable."}}
+		switch {
+		case zone == c.lost && c.unnamed:
+			list.Warning = &compute.InstanceAggregatedListWarning{Code: c.warning, Message: "Some results may be missing."}
+			continue
+		case zone == c.lost:
+			scope = compute.InstancesScopedList{Warning: &compute.InstancesScopedListWarning{Code: c.warning, Message: "The zone is not listed."}}
 		}
 		list.Items["zones/"+zone] = scope
 	}
@@ -124,8 +128,12 @@ func (c *Cloud) listDisks(p map[string]string) (any, error) {
 		if len(scope.Disks) == 0 {
 			scope.Warning = &compute.DisksScopedListWarning{Code: "NO_RESULTS_ON_PAGE", Message: "There are no results for scope 'zones/" + zone + "' on this page."}
 		}
-		if zone == c.lost {
-			scope = compute.DisksScopedList{Warning: &compute.DisksScopedListWarning{Code: "UNREACHABLE", Message: "The zone is unreachable."}}
+		switch {
+		case zone == c.lost && c.unnamed:
+			list.Warning = &compute.DiskAggregatedListWarning{Code: c.warning, Message: "Some results may be missing."}
+			continue
+		case zone == c.lost:
+			scope = compute.DisksScopedList{Warning: &compute.DisksScopedListWarning{Code: c.warning, Message: "The zone is not listed."}}
 		}
 		list.Items["zones/"+zone] = scope
 	}

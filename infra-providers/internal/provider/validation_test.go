@@ -4,16 +4,15 @@
 package provider_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 func TestSimMachineIsDefaulted(t *testing.T) {
@@ -50,7 +49,7 @@ func TestSimMachineSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			machine := simMachine(t, test.from)
 			test.change(&machine.Spec)
-			wantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -68,7 +67,7 @@ func TestSimMachineValidation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: test.spec}
-			wantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -82,17 +81,17 @@ func TestSimMachineTemplateIsImmutable(t *testing.T) {
 	}
 	edited := template.DeepCopy()
 	edited.Spec.Template.Spec.InstanceType = "large"
-	wantRefusal(t, cluster.Client.Update(t.Context(), edited), "create a SimMachineTemplate of another name")
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), edited), "create a SimMachineTemplate of another name")
 	edited = template.DeepCopy()
 	edited.Labels = map[string]string{"a": "b"}
-	wantRefusal(t, cluster.Client.Update(t.Context(), edited), "")
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), edited), "")
 }
 
 func TestSimMachineTemplateHasNoProviderID(t *testing.T) {
 	t.Parallel()
 	template := &infrav1.SimMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
 	template.Spec.Template.Spec.ProviderID = "sim:///a/b"
-	wantRefusal(t, cluster.Client.Create(t.Context(), template), "belongs to one machine")
+	testenv.WantRefusal(t, cluster.Client.Create(t.Context(), template), "belongs to one machine")
 }
 
 // TestSimMachineFinalizerCanAlwaysBeRemoved: deleting is never refused because of validation.
@@ -133,14 +132,4 @@ func namespace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return name
-}
-
-func wantRefusal(t *testing.T, err error, about string) {
-	t.Helper()
-	switch {
-	case about == "" && err != nil:
-		t.Errorf("refused: %v", err)
-	case about != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), about)):
-		t.Errorf("got %v, want a refusal about %q", err, about)
-	}
 }

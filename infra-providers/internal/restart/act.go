@@ -49,7 +49,7 @@ func (r *Reconciler[M, C]) requestRestart(ctx context.Context, s *state[M, C]) (
 	}
 	s.remediation.Status.Phase = infrav1.RestartRemediationWaiting
 	s.remediation.Status.LastRestartTime = metav1.NewTime(r.Now())
-	next := waiting(s.remediation, timeout(s.remediation))
+	next := waitForHealthStep(s.remediation, timeout(s.remediation))
 	setProgressing(s.remediation, next)
 	// The cloud has accepted it, whatever was written here meanwhile.
 	if err := client.IgnoreNotFound(r.write(ctx, s, client.MergeFrom(s.before))); err != nil {
@@ -71,7 +71,7 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause er
 	if problem.Terminal {
 		return r.handBack(ctx, s, handBackStep(problem.Reason, cause.Error()))
 	}
-	setProgressing(s.remediation, held(problem.Reason, count(s.remediation)+": "+cause.Error()+problem.Advice))
+	setProgressing(s.remediation, idleStep(problem.Reason, count(s.remediation)+": "+cause.Error()+problem.Advice))
 	result, err := r.save(ctx, s)
 	left := since(s.facts(r.Now())).Add(timeout(s.remediation)).Sub(r.Now())
 	return results.Earliest(result, ctrl.Result{RequeueAfter: max(min(problem.Retry, left), conflictRetry)}), err

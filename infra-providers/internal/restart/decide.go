@@ -16,7 +16,7 @@ import (
 	"drover.io/infra-providers/internal/managementclaim"
 )
 
-// decisionInput are all that the next step depends on.
+// decisionInput is all that the next step depends on.
 type decisionInput struct {
 	remediation *infrav1.RestartRemediation
 	// machine and cluster are nil when they do not exist.
@@ -55,7 +55,7 @@ type step struct {
 }
 
 // decide returns the step of the first rule that applies.
-func decide(f decisionInput) step {
+func decide(input decisionInput) step {
 	for _, rule := range []func(decisionInput) (step, bool){
 		handedBack,       // the Machine was handed back to its owner
 		deleting,         // the Machine, its infrastructure or its Cluster is being deleted
@@ -67,84 +67,84 @@ func decide(f decisionInput) step {
 		inProgress,       // a restart was begun and its timeout is not over
 		retriesExhausted, // as many restarts as allowed did not help
 	} {
-		if next, applies := rule(f); applies {
+		if next, applies := rule(input); applies {
 			return next
 		}
 	}
 	return step{action: begin}
 }
 
-func handedBack(f decisionInput) (step, bool) {
-	known := meta.FindStatusCondition(f.remediation.Status.Conditions, ProgressingCondition)
-	if f.remediation.Status.Phase != infrav1.RestartRemediationHandedBack || known == nil {
+func handedBack(input decisionInput) (step, bool) {
+	known := meta.FindStatusCondition(input.remediation.Status.Conditions, ProgressingCondition)
+	if input.remediation.Status.Phase != infrav1.RestartRemediationHandedBack || known == nil {
 		return step{}, false
 	}
 	return step{status: known.Status, reason: known.Reason, message: known.Message}, true
 }
 
-func deleting(f decisionInput) (step, bool) {
-	gone := f.machine == nil || !f.machine.DeletionTimestamp.IsZero() || f.cluster == nil || !f.cluster.DeletionTimestamp.IsZero()
-	return held(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || f.deleting
+func deleting(input decisionInput) (step, bool) {
+	gone := input.machine == nil || !input.machine.DeletionTimestamp.IsZero() || input.cluster == nil || !input.cluster.DeletionTimestamp.IsZero()
+	return idleStep(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || input.deleting
 }
 
-func notUnhealthy(f decisionInput) (step, bool) {
-	unhealthy := meta.IsStatusConditionFalse(f.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-	return held(MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
+func notUnhealthy(input decisionInput) (step, bool) {
+	unhealthy := meta.IsStatusConditionFalse(input.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	return idleStep(MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
 }
 
-func notClaimed(f decisionInput) (step, bool) {
-	return held(ClusterNotClaimedReason, managementclaim.Message), managementclaim.Forbids(f.cluster)
+func notClaimed(input decisionInput) (step, bool) {
+	return idleStep(ClusterNotClaimedReason, managementclaim.Message), managementclaim.Forbids(input.cluster)
 }
 
 // unreachable is true while a workload cluster that was initialized does not answer: its Nodes are not observed then.
-func unreachable(f decisionInput) (step, bool) {
-	applies := ptr.Deref(f.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
-		meta.IsStatusConditionFalse(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
-	return held(ClusterUnreachableReason, "the workload cluster does not answer, so that the health of the Machine is not known"), applies
+func unreachable(input decisionInput) (step, bool) {
+	applies := ptr.Deref(input.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
+		meta.IsStatusConditionFalse(input.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+	return idleStep(ClusterUnreachableReason, "the workload cluster does not answer, so that the health of the Machine is not known"), applies
 }
 
-func instanceMissing(f decisionInput) (step, bool) {
-	return handBackStep(InstanceMissingReason, "there is no instance to restart"), !f.instance
+func instanceMissing(input decisionInput) (step, bool) {
+	return handBackStep(InstanceMissingReason, "there is no instance to restart"), !input.instance
 }
 
-func notSupported(f decisionInput) (step, bool) {
-	return handBackStep(RestartNotSupportedReason, "this cloud does not restart instances"), !f.supported
+func notSupported(input decisionInput) (step, bool) {
+	return handBackStep(RestartNotSupportedReason, "this cloud does not restart instances"), !input.supported
 }
 
 // inProgress is true until the timeout of the last restart: for the cloud to accept it, and then for the Machine to become
 // healthy.
-func inProgress(f decisionInput) (step, bool) {
-	left := since(f).Add(timeout(f.remediation)).Sub(f.now)
+func inProgress(input decisionInput) (step, bool) {
+	left := since(input).Add(timeout(input.remediation)).Sub(input.now)
 	switch {
-	case f.remediation.Status.Phase == "" || left <= 0:
+	case input.remediation.Status.Phase == "" || left <= 0:
 		return step{}, false
-	case f.remediation.Status.Phase == infrav1.RestartRemediationRestarting:
+	case input.remediation.Status.Phase == infrav1.RestartRemediationRestarting:
 		return step{action: restartInstance}, true
 	default:
-		return waiting(f.remediation, left), true
+		return waitForHealthStep(input.remediation, left), true
 	}
 }
 
-func retriesExhausted(f decisionInput) (step, bool) {
-	message := fmt.Sprintf("the Machine did not become healthy within %s of any of %d restarts", timeout(f.remediation), limit(f.remediation))
-	if f.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
-		message = fmt.Sprintf("the cloud did not accept the last of %d restarts within %s", limit(f.remediation), timeout(f.remediation))
+func retriesExhausted(input decisionInput) (step, bool) {
+	message := fmt.Sprintf("the Machine did not become healthy within %s of any of %d restarts", timeout(input.remediation), limit(input.remediation))
+	if input.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
+		message = fmt.Sprintf("the cloud did not accept the last of %d restarts within %s", limit(input.remediation), timeout(input.remediation))
 	}
-	return handBackStep(RetriesSpentReason, message), attempts(f.remediation) >= limit(f.remediation)
+	return handBackStep(RetriesSpentReason, message), attempts(input.remediation) >= limit(input.remediation)
 }
 
 // since is when the timeout of the last restart began: with the restart, or when the connection to the workload cluster
 // came back later, because the Machine was not observed before.
-func since(f decisionInput) time.Time {
-	began := f.remediation.Status.LastRestartTime.Time
-	probe := meta.FindStatusCondition(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+func since(input decisionInput) time.Time {
+	began := input.remediation.Status.LastRestartTime.Time
+	probe := meta.FindStatusCondition(input.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	if probe != nil && probe.LastTransitionTime.After(began) {
 		return probe.LastTransitionTime.Time
 	}
 	return began
 }
 
-func held(reason, message string) step {
+func idleStep(reason, message string) step {
 	return step{status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
@@ -152,7 +152,7 @@ func handBackStep(reason, message string) step {
 	return step{action: handBack, status: metav1.ConditionFalse, reason: reason, message: message}
 }
 
-func waiting(remediation *infrav1.RestartRemediation, left time.Duration) step {
+func waitForHealthStep(remediation *infrav1.RestartRemediation, left time.Duration) step {
 	return step{
 		status: metav1.ConditionTrue, reason: WaitingForHealthReason, requeueAfter: left,
 		message: count(remediation) + ": the cloud accepted it, waiting for the Machine to become healthy",

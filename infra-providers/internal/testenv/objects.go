@@ -42,8 +42,8 @@ func (c *Cluster) Cluster(ctx context.Context, namespace, name string) (*cluster
 }
 
 // Machine creates a Machine with its bootstrap Secret and, owned by it, its infrastructure machine, all
-// of one name, as the core would.
-func (c *Cluster) Machine(ctx context.Context, cluster *clusterv1.Cluster, infra driver.Machine, userData []byte) (*clusterv1.Machine, error) {
+// of one name, as the core would. The changes are made to the Machine before it is created.
+func (c *Cluster) Machine(ctx context.Context, cluster *clusterv1.Cluster, infra driver.Machine, userData []byte, changes ...func(*clusterv1.Machine)) (*clusterv1.Machine, error) {
 	kind, err := apiutil.GVKForObject(infra, c.Client.Scheme())
 	if err != nil {
 		return nil, err
@@ -56,6 +56,9 @@ func (c *Cluster) Machine(ctx context.Context, cluster *clusterv1.Cluster, infra
 			Bootstrap:         clusterv1.Bootstrap{DataSecretName: &name},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name},
 		},
+	}
+	for _, change := range changes {
+		change(machine)
 	}
 	if err := c.Client.Create(ctx, machine); err != nil {
 		return nil, fmt.Errorf("creating machine: %w", err)

@@ -6,6 +6,7 @@ package attachments
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
@@ -101,9 +102,11 @@ func (f FloatingIPs) AttachedObjects(ctx context.Context) ([]driver.AttachedObje
 	return remains, nil
 }
 
-// find returns the floating IPs of a machine, and fails with NotOwnedError where one has the tags of another.
+// find returns the floating IPs of a machine, and fails with NotOwnedError where one has the tags of another. A cloud that
+// does not filter by description returns more addresses, so each is checked.
 func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingips.FloatingIP, error) {
 	all, err := f.list(ctx, floatingips.ListOpts{Description: Name(id.UID)})
+	all = slices.DeleteFunc(all, func(address floatingips.FloatingIP) bool { return address.Description != Name(id.UID) })
 	for _, address := range all {
 		found, tagged := fromTagList(address.Tags)
 		if err := check(id, found, tagged); err != nil {

@@ -42,9 +42,12 @@ func (q nameQuery) ToPortListQuery() (string, error) {
 	return "?" + query.Encode(), nil
 }
 
-// Find returns the ports of a machine, sorted by index and then by ID.
+// Find returns the ports of a machine, sorted by index and then by ID. A cloud that does not filter by name returns more
+// ports, so each is checked.
 func (p Ports) Find(ctx context.Context, uid types.UID) ([]ports.Port, error) {
-	all, err := access.All(ctx, ports.List(p.Client, nameQuery(uid)), ports.ExtractPorts)
+	all, err := access.Select(ctx, ports.List(p.Client, nameQuery(uid)), ports.ExtractPorts, func(port ports.Port) (ports.Port, bool) {
+		return port, portIndex(port, uid) < MaxPorts
+	})
 	if err != nil {
 		return nil, err
 	}

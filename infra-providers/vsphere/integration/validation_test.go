@@ -4,14 +4,13 @@
 package integration_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 func TestDefaults(t *testing.T) {
@@ -74,14 +73,14 @@ func TestSpecIsImmutable(t *testing.T) {
 			t.Parallel()
 			machine := stored(t, *full.DeepCopy())
 			change(&machine.Spec)
-			wantRefusal(t, cluster.Client.Update(t.Context(), machine), "spec")
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), "spec")
 		})
 	}
 	bare := stored(t, infrav1.VSphereMachineSpec{Template: "t"})
 	bare.Spec.Folder = "f"
-	wantRefusal(t, cluster.Client.Update(t.Context(), bare), "roll out a new VSphereMachineTemplate")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), bare), "roll out a new VSphereMachineTemplate")
 	bare.Spec.Folder, bare.Spec.ProviderID = "", "vsphere://x"
-	wantRefusal(t, cluster.Client.Update(t.Context(), bare), "")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), bare), "")
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
@@ -107,7 +106,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := &infrav1.VSphereMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: test.spec}
-			wantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -116,20 +115,20 @@ func TestTemplateIsImmutable(t *testing.T) {
 	t.Parallel()
 	template := &infrav1.VSphereMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
 	template.Spec.Template.Spec.Template = "t"
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
+	if err := shared.Cluster(t).Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
 	template.Spec.Template.Spec.Folder = "f"
-	wantRefusal(t, cluster.Client.Update(t.Context(), template), "create a VSphereMachineTemplate of another name")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), template), "create a VSphereMachineTemplate of another name")
 	other := &infrav1.VSphereMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
 	other.Spec.Template.Spec = infrav1.VSphereMachineSpec{Template: "t", ProviderID: "vsphere://x"}
-	wantRefusal(t, cluster.Client.Create(t.Context(), other), "belongs to one machine")
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Create(t.Context(), other), "belongs to one machine")
 }
 
 func stored(t *testing.T, spec infrav1.VSphereMachineSpec) *infrav1.VSphereMachine {
 	t.Helper()
 	machine := &infrav1.VSphereMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: spec}
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
+	if err := shared.Cluster(t).Client.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
 	return machine
@@ -138,19 +137,9 @@ func stored(t *testing.T, spec infrav1.VSphereMachineSpec) *infrav1.VSphereMachi
 // namespace is one that no provider of another test would touch.
 func namespace(t *testing.T) string {
 	t.Helper()
-	name, err := cluster.Namespace(t.Context(), "rules")
+	name, err := shared.Cluster(t).Namespace(t.Context(), "rules")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return name
-}
-
-func wantRefusal(t *testing.T, err error, about string) {
-	t.Helper()
-	switch {
-	case about == "" && err != nil:
-		t.Errorf("refused: %v", err)
-	case about != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), about)):
-		t.Errorf("got %v, want a refusal about %q", err, about)
-	}
 }

@@ -10,12 +10,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"drover.io/infra-providers/driver"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/httplimit"
 )
@@ -99,13 +99,12 @@ func (b busy) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	hint := res.Header.Get("Retry-After")
-	if res.StatusCode != http.StatusTooManyRequests && (res.StatusCode != http.StatusServiceUnavailable || hint == "") {
+	pause, found := driver.ParseRetryAfter(res.Header, time.Now())
+	if res.StatusCode != http.StatusTooManyRequests && (res.StatusCode != http.StatusServiceUnavailable || !found) {
 		res.Body = drainingBody{res.Body}
 		return res, nil
 	}
-	seconds, _ := strconv.Atoi(hint)
-	return nil, errors.Join(&BusyError{Status: res.StatusCode, After: time.Duration(seconds) * time.Second}, res.Body.Close())
+	return nil, errors.Join(&BusyError{Status: res.StatusCode, After: pause}, res.Body.Close())
 }
 
 // remainder is the most, in bytes, that is read of an answer after its end of XML.

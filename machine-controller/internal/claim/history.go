@@ -88,7 +88,8 @@ func (m *History) Advance(ctx context.Context) error {
 	return nil
 }
 
-// Mark returns the latest mark that is stored. It waits for the first one, and fails when ctx ends before.
+// Mark returns the latest mark that is stored. It waits for the first one, and fails when ctx ends before: the error says
+// what is missing, and not that no answer came in time.
 func (m *History) Mark(ctx context.Context) (record.Mark, error) {
 	m.mu.Lock()
 	first := m.first()
@@ -96,7 +97,7 @@ func (m *History) Mark(ctx context.Context) (record.Mark, error) {
 	select {
 	case <-first:
 	case <-ctx.Done():
-		return record.Mark{}, fmt.Errorf("waiting for the first mark in Lease %s/%s: %w", m.Namespace, record.HistoryLeaseName, ctx.Err())
+		return record.Mark{}, fmt.Errorf("machine-controller has not stored its claims in Lease %s/%s of the management cluster yet: see its log", m.Namespace, record.HistoryLeaseName)
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -35,6 +35,7 @@ func TestManagementClaimed(t *testing.T) {
 		"is false without the permission":                {claimed(workload.ClaimForbidden), summary{"False", policyv1.ClaimForbiddenReason, "m"}},
 		"is unknown after a failed attempt to connect": {workload.State{Reason: workload.ReasonUnreachable},
 			summary{"Unknown", policyv1.NotClaimedYetReason, "Waiting for the first connection to the workload cluster since machine-controller started"}},
+		"is unknown after a failed attempt to claim":        {claimed(workload.ClaimUnknown), summary{"Unknown", policyv1.NotClaimedYetReason, "m"}},
 		"stays as it is before the first attempt has ended": {workload.State{Reason: workload.ReasonConnecting}, summary{"True", "Before", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machinehealthcheck/unmark"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
@@ -54,7 +55,7 @@ const (
 // Reconciler reconciles MachineHealthChecks. All fields are required.
 type Reconciler struct {
 	Client client.Client
-	// Live reads remediation templates and requests, which are not cached.
+	// Live reads from the API server: remediation templates and requests, which are not cached, and whether the Cluster exists.
 	Live      client.Reader
 	Workloads *workload.Connections
 	// Guard has the replacement budgets, and since when the management cluster answers.
@@ -127,6 +128,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 		log.V(1).Info("waiting for the Cluster to exist")
 		setClusterMissing(check)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
+	}
+	if gone, err := ownership.Gone(ctx, r.Live, check.OwnerReferences, s.cluster); err != nil || gone {
+		return reconcile.Result{RequeueAfter: staleCacheRetry}, err
 	}
 	setOwner(s)
 	if err := patch.Main(ctx, r.Client, before, check); err != nil {

@@ -21,7 +21,9 @@ import (
 // Connections for each reconcile and do not keep it: once it is replaced or
 // given up, its requests fail and its Nodes get no newer.
 type Connection struct {
-	client    client.Client
+	client client.Client
+	// claiming reads and writes the claim. No worker waits for it, so it has no part in what bounds them.
+	claiming  client.Client
 	clientset func() kubernetes.Interface
 	prober    rest.Interface
 	nodes     *nodecache.Cache

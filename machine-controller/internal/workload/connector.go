@@ -28,8 +28,7 @@ type connector struct {
 	changed  func()
 	dial     func(context.Context, dialRequest) dialResult
 	probe    func(context.Context, *Connection) *failure
-	// claim returns nil when the claim has not changed.
-	claim func(context.Context, *Connection) *Claim
+	claim    func(context.Context, *Connection) *Claim
 
 	view          atomic.Pointer[view]
 	secretVersion atomic.Pointer[string]
@@ -74,7 +73,7 @@ type view struct {
 type probeResult struct {
 	connection *Connection
 	failure    *failure
-	// claim is nil when the claim has not changed.
+	// claim is what came of an attempt to claim the cluster; nil without one.
 	claim *Claim
 }
 
@@ -128,6 +127,9 @@ func (k *connector) end() {
 	}
 	if k.dialing {
 		if a := <-k.dialResults; a.connection != nil {
+			if k.released.Load() {
+				k.release(a.connection) // it may have made the first claim
+			}
 			a.connection.close()
 			a.connection.nodes.Release()
 		}
@@ -148,7 +150,7 @@ func (k *connector) end() {
 func (k *connector) release(connection *Connection) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.options.ProbeTimeout)
 	defer cancel()
-	if err := k.options.Claimer.Release(ctx, connection.client, k.cluster); err != nil {
+	if err := k.options.Claimer.Release(ctx, connection.claiming, k.cluster); err != nil {
 		k.log.Error(err, "releasing the claim on the workload cluster")
 	}
 }
@@ -167,9 +169,15 @@ func (k *connector) claimDue(now time.Time) bool {
 	return k.state.Claim.Status != ClaimHeld || !now.Before(k.claimAt)
 }
 
-// onClaim takes the result of an attempt to claim the workload cluster.
+// onClaim takes the result of an attempt to claim the workload cluster. One that failed changes nothing that is known.
 func (k *connector) onClaim(connection *Connection, claim *Claim) {
-	if claim == nil {
+	switch {
+	case claim == nil:
+		return
+	case claim.Status == ClaimUnknown:
+		if k.state.Claim.Status == ClaimUnknown {
+			k.state.Claim = *claim
+		}
 		return
 	}
 	k.claimedBy = connection.content

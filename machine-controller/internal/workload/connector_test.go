@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload/nodecache"
 )
@@ -343,5 +344,29 @@ func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	}
 	if got := s.k.view.Load().state; got.Connected || got.Claim != *foreign {
 		t.Errorf("after the connection is given up: %+v", got)
+	}
+}
+
+// releasing is a Claimer that counts the claims that it gives up.
+type releasing struct {
+	unclaimed
+	released int
+}
+
+func (r *releasing) Release(context.Context, client.Client, client.ObjectKey) error {
+	r.released++
+	return nil
+}
+
+func TestConnectorReleasesAClaimThatWasMadeWhileItsClusterWasDeleted(t *testing.T) {
+	t.Parallel()
+	s, claimer := newConnectorTest(t), &releasing{}
+	s.k.options.Claimer = claimer
+	s.k.dialing = true
+	s.k.dialResults <- dialResult{connection: s.connection("A"), claim: &Claim{Status: ClaimHeld}}
+	s.k.released.Store(true)
+	s.k.end()
+	if claimer.released != 1 {
+		t.Errorf("released %d claims", claimer.released)
 	}
 }

@@ -96,7 +96,7 @@ type dialResult struct {
 	failure    *failure
 	// secretVersion is the resourceVersion of the Secret that was read, if it was.
 	secretVersion string
-	// claim is nil when the claim has not changed.
+	// claim is what came of an attempt to claim the cluster; nil without one.
 	claim *Claim
 }
 
@@ -132,17 +132,18 @@ func (d *dialer) dial(ctx context.Context, c dialRequest) dialResult {
 	return dialResult{connection: connection, secretVersion: found.ResourceVersion, claim: d.claim(ctx, c.cluster, connection)}
 }
 
-// claim claims the workload cluster, or renews the claim. It returns nil when nothing is known.
+// claim claims the workload cluster, or renews the claim. After an attempt that failed the status is ClaimUnknown, with the
+// error as its message.
 func (d *dialer) claim(ctx context.Context, cluster client.ObjectKey, c *Connection) *Claim {
 	ctx, cancel := context.WithTimeout(ctx, d.options.ProbeTimeout)
 	defer cancel()
-	claim, err := d.options.Claimer.Claim(ctx, c.client, cluster)
+	claim, err := d.options.Claimer.Claim(ctx, c.claiming, cluster)
 	if err != nil && !c.servesLeases() {
 		return &Claim{Status: ClaimHeld, Message: "the API server of the workload cluster serves no Leases, so that nothing keeps two management clusters from acting on it"}
 	}
 	if err != nil {
 		ctrl.Log.WithName("workload").V(1).Info("could not claim workload cluster", "Cluster", klog.KRef(cluster.Namespace, cluster.Name), "message", err.Error())
-		return nil
+		return &Claim{Message: "the workload cluster could not be claimed: " + requesterror.Describe(err)}
 	}
 	claim.Message = requesterror.Truncate(claim.Message)
 	return &claim
@@ -175,6 +176,12 @@ func (d *dialer) open(config *rest.Config, c dialRequest) (*Connection, *failure
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
+	claiming, err := client.New(limited, client.Options{
+		HTTPClient: workload.HTTPClient(transport.WithSeats(), d.options.RequestTimeout), Scheme: d.scheme, Mapper: d.mapper,
+	})
+	if err != nil {
+		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
+	}
 	pacer := &nodePacer{pace: d.nodePace, namespace: namespace}
 	unlimited, err := coreClient(transport.Config(), workload.HTTPClient(pacer.wrap(transport), 0))
 	if err != nil {
@@ -186,6 +193,7 @@ func (d *dialer) open(config *rest.Config, c dialRequest) (*Connection, *failure
 	}
 	connection := &Connection{
 		client:    live,
+		claiming:  claiming,
 		clientset: sync.OnceValue(func() kubernetes.Interface { return newClientset(limited, bounded) }),
 		prober:    probing,
 		transport: transport,

@@ -34,6 +34,9 @@ var (
 	errTooLong = errors.New("the answer of the API server is too long")
 )
 
+// IsBusy reports whether a request was not sent because its API server is slow and other requests have its turn.
+func IsBusy(err error) bool { return errors.Is(err, errSlow) }
+
 // share bounds how many workers one workload cluster can hold. A request to an API server
 // that answers goes through; one to an API server that is slow, or has not answered for a
 // while, gets one of a few seats that all such servers have together, one each, or fails at

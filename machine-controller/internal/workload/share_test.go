@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -255,3 +257,44 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	default:
 	}
 }
+
+// TestClaimHasNoPartInTheTurnsOfWorkers has an API server with requests that hang, and Leases that it serves: the claim is
+// attempted beside the workers of the controllers and holds none of them.
+func TestClaimHasNoPartInTheTurnsOfWorkers(t *testing.T) {
+	t.Parallel()
+	hung, ended := make(chan struct{}, 10), make(chan struct{})
+	d, connections := opened(t, 1, func(w http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/api/v1/pods" {
+			hung <- struct{}{}
+			<-ended
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"claim"}}`))
+	})
+	t.Cleanup(func() { close(ended) })
+	c := connections[0]
+	for range 2 { // the second finds out whether it is still slow
+		go func() { _ = c.Client().List(t.Context(), &corev1.PodList{}) }()
+		<-hung
+		time.Sleep(slow)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := c.Client().Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "claim"}, lease); !errors.Is(err, errSlow) {
+		t.Fatalf("the request of a worker ends with %v", err)
+	}
+	d.options.Claimer = reading{}
+	if claim := d.claim(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "c"}, c); claim == nil || claim.Status != ClaimHeld {
+		t.Errorf("the claim is %+v", claim)
+	}
+}
+
+// reading is a Claimer that holds what it can read.
+type reading struct{}
+
+func (reading) Claim(ctx context.Context, remote client.Client, _ client.ObjectKey) (Claim, error) {
+	err := remote.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "claim"}, &coordinationv1.Lease{})
+	return Claim{Status: ClaimHeld}, err
+}
+
+func (reading) Release(context.Context, client.Client, client.ObjectKey) error { return nil }

@@ -74,6 +74,41 @@ func TestClaimIsThatOfItsKubeconfig(t *testing.T) {
 	expect("after an attempt without a result", ClaimForeign)
 }
 
+// TestWhyAClaimFailsIsReported has an API server that serves Leases and refuses to write them, as with a full disk or an
+// admission webhook that does not answer.
+func TestWhyAClaimFailsIsReported(t *testing.T) {
+	t.Parallel()
+	d, connections := opened(t, 1, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcdserver: mvcc: database space exceeded"}`))
+	})
+	d.options.Claimer = reading{}
+	attempt := func() *Claim {
+		return d.claim(t.Context(), client.ObjectKey{Namespace: "tenant", Name: "c"}, connections[0])
+	}
+	s := newConnectorTest(t)
+	s.step("connects", func() {
+		s.k.onDialResult(dialResult{connection: s.connection("A"), secretVersion: "1", claim: attempt()})
+	})
+	if got := s.k.view.Load().state.Claim; got.Status != ClaimUnknown || !strings.Contains(got.Message, "database space exceeded") {
+		t.Errorf("after the first attempt the claim is %+v", got)
+	}
+	s.step("holds the claim", func() {
+		s.k.onProbeResult(probeResult{connection: s.k.connection, claim: &Claim{Status: ClaimHeld}})
+	})
+	s.step("fails to renew it", func() { s.k.onProbeResult(probeResult{connection: s.k.connection, claim: attempt()}) })
+	if got := s.k.view.Load().state.Claim; got != (Claim{Status: ClaimHeld}) {
+		t.Errorf("a claim that is held became %+v", got)
+	}
+	s.step("has another kubeconfig", func() {
+		s.k.onDialResult(dialResult{connection: s.connection("B"), secretVersion: "2", claim: attempt()})
+	})
+	if got := s.k.view.Load().state.Claim; got.Status != ClaimUnknown || got.Message == "" {
+		t.Errorf("with another kubeconfig the claim is %+v", got)
+	}
+}
+
 func emptyTransport(t *testing.T) *workload.Transport {
 	t.Helper()
 	_, connections := opened(t, 1, func(http.ResponseWriter, *http.Request) {})

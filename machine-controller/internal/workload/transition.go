@@ -15,7 +15,7 @@ func (k *connector) onDialResult(a dialResult) {
 	case a.failure != nil:
 		k.onRefusal(a.failure)
 	case a.connection != nil:
-		if a.claim == nil && a.connection.content != k.claimedBy {
+		if (a.claim == nil || a.claim.Status == ClaimUnknown) && a.connection.content != k.claimedBy {
 			k.state.Claim = Claim{} // this kubeconfig may lead to another cluster than the last
 		}
 		k.onClaim(a.connection, a.claim)

@@ -32,7 +32,8 @@ const (
 // nodeStep deletes the Node after the instance, so that no kubelet registers it again. It tries for
 // spec.deletion.nodeDeletionTimeoutSeconds, counted from the first attempt (upstream counts from the Machine's
 // deletion, which a drain can outlast), and then leaves the Node in its cluster with a warning. A restart of the
-// manager restarts the timeout, which can only mean more attempts.
+// manager restarts the timeout, which can only mean more attempts. Requests that are not sent, because the API server is slow
+// and has one under way, are no attempts.
 type nodeStep struct {
 	// machines has the Machines of the Cluster.
 	machines  client.Reader
@@ -67,7 +68,8 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 		Message:      fmt.Sprintf("Waiting to delete Node %s: %v", name, err),
 		RequeueAfter: nodeDeletionRetry,
 	}
-	if s.Connecting { // after a restart, no attempt could be made yet
+	// No attempt could be made yet: after a restart, or while the API server is slow and others have its turn.
+	if s.Connecting || workload.IsBusy(err) && !d.startTimes.Has(s.Machine.UID) {
 		return waiting, nil
 	}
 	timeout := s.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds

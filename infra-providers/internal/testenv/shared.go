@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Shared is a management cluster that the tests of a package share, started by the first test that needs it.
+type Shared struct {
+	needed   atomic.Bool
+	cluster  func() (*Cluster, error)
+	provider func() (*rest.Config, error)
+}
+
+// NewShared returns a management cluster for tests of a provider, which acts as a ServiceAccount with the role in a file.
+func NewShared(account, roleFile string) *Shared {
+	s := &Shared{}
+	s.cluster = sync.OnceValues(func() (*Cluster, error) {
+		s.needed.Store(true)
+		return Start()
+	})
+	s.provider = sync.OnceValues(func() (*rest.Config, error) {
+		cluster, err := s.cluster()
+		if err != nil {
+			return nil, err
+		}
+		return cluster.As(context.Background(), account, roleFile)
+	})
+	return s
+}
+
+// Main runs the tests of a package, stops the management cluster if it was started, and returns the exit code. What
+// controllers log is dropped: tests check what they do.
+func (s *Shared) Main(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	code := m.Run()
+	if !s.needed.Load() {
+		return code
+	}
+	if cluster, err := s.cluster(); err == nil {
+		if err := cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}
+
+// Cluster returns the management cluster, with all rights.
+func (s *Shared) Cluster(t testing.TB) *Cluster {
+	t.Helper()
+	cluster, err := s.cluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster
+}
+
+// Provider returns a client configuration with the provider's role.
+func (s *Shared) Provider(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := s.provider()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
