@@ -39,7 +39,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
-	@for m in $(MODULES) test/controlplane/kubernetes test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format every Go file
