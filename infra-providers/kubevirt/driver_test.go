@@ -96,7 +96,7 @@ func (e *env) createSources() {
 	e.t.Helper()
 	of := metav1.ObjectMeta{Namespace: e.namespace, Name: "ubuntu"}
 	for _, object := range []client.Object{
-		&cdiv1.DataSource{ObjectMeta: of},
+		&cdiv1.DataSource{ObjectMeta: of, Spec: cdiv1.DataSourceSpec{Source: cdiv1.DataSourceSource{PVC: &cdiv1.DataVolumeSourcePVC{Namespace: of.Namespace, Name: of.Name}}}},
 		&corev1.PersistentVolumeClaim{ObjectMeta: of, Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
