@@ -199,7 +199,9 @@ func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error
 		return nil, err
 	}
 	for _, pod := range pods {
-		hasConsole := slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		// It is an init container that does not end.
+		all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+		hasConsole := slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool {
 			return c.Name == consoleContainer && (c.State.Running != nil || c.State.Terminated != nil)
 		})
 		if hasConsole && pod.Spec.NodeName == running.Status.NodeName && metav1.IsControlledBy(&pod, running) {

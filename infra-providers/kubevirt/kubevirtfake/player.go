@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	virtv1 "kubevirt.io/api/core/v1"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,7 +165,10 @@ func (p *Player) createPod(ctx context.Context, running *virtv1.VirtualMachineIn
 			Namespace: running.Namespace, Name: "virt-launcher-" + running.Name, Labels: map[string]string{virtv1.AppLabel: "virt-launcher", virtv1.CreatedByLabel: string(running.UID)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(running, virtv1.VirtualMachineInstanceGroupVersionKind)},
 		},
-		Spec: corev1.PodSpec{NodeName: NodeName, Containers: []corev1.Container{{Name: "compute", Image: "virt-launcher"}, {Name: consoleContainer, Image: "virt-launcher"}}},
+		Spec: corev1.PodSpec{NodeName: NodeName,
+			Containers:     []corev1.Container{{Name: "compute", Image: "virt-launcher"}},
+			InitContainers: []corev1.Container{{Name: consoleContainer, Image: "virt-launcher", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
+		},
 	}
 	for key, value := range running.Labels {
 		pod.Labels[key] = value
@@ -177,7 +181,7 @@ func (p *Player) createPod(ctx context.Context, running *virtv1.VirtualMachineIn
 	}
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: consoleContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: consoleContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 	}
 	return p.Client.Status().Update(ctx, pod)
 }
