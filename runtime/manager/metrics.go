@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -15,6 +16,6 @@ func (o *Options) metricsOptions() metricsserver.Options {
 		return options
 	}
 	options.SecureServing, options.CertDir = true, o.MetricsCertDir
-	options.FilterProvider = withAccessReview
+	options.FilterProvider = filters.WithAuthenticationAndAuthorization
 	return options
 }
