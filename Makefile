@@ -39,7 +39,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
-	@for m in $(MODULES) test/controlplane/kubernetes test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format every Go file
@@ -67,6 +67,10 @@ interop: control-plane $(SIMULATED) ## Run all combinations of Drover and Cluste
 .PHONY: e2e-openstack
 e2e-openstack: control-plane ## Run the OpenStack driver against the real services that OS_* or OS_CLOUD name
 	@hack/e2e-openstack.sh $(ARGS)
+
+.PHONY: e2e-kubevirt
+e2e-kubevirt: control-plane ## Run the KubeVirt driver with virt-controller and virt-api of KubeVirt, which it compiles
+	@hack/e2e-kubevirt.sh $(ARGS)
 
 .PHONY: e2e
 e2e: control-plane build guest ## Boot containers with systemd that join by cloud-init, Ignition and kubeadm; needs root

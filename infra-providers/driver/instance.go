@@ -162,6 +162,9 @@ type Instance struct {
 	Created       time.Time
 	// Message is what the cloud reports about the state, if anything.
 	Message string
+	// Eviction is why an instance that runs has to leave its host, which waits for its deletion; empty otherwise. Its owner
+	// decides when: the instance is not Ready until then, and nothing else happens to it.
+	Eviction string
 	// PollAfter is the time after which the caller reads again; zero means that nothing is awaited.
 	PollAfter time.Duration
 	// StepDue is true for an instance that waits for its driver: one that is Stopping for the next Delete, any other

@@ -144,7 +144,7 @@ func (c *cloud) offer(ctx context.Context, stack *framework.Stack, namespace, na
 
 // key returns the key of an account that only the cloud knows, where it has one.
 func (c *cloud) key(ctx context.Context) (string, error) {
-	if c.name != "google" {
+	if c.name != "google" && c.name != "kubevirt" {
 		return "", nil
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api+"/key", nil)

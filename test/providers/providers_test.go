@@ -70,6 +70,10 @@ var clouds = []*cloud{
 		read:       "GET /v1/servers/{id}", reads: 5,
 	},
 	{
+		name: "kubevirt", kind: "KubeVirtMachineTemplate", sizes: [2][]string{{"2", "zone-a"}, {"4", "zone-b"}},
+		providerID: regexp.MustCompile(`^kubevirt://drover-[0-9a-f-]{36}$`),
+	},
+	{
 		name: "openstack", kind: "OpenStackMachineTemplate", sizes: [2][]string{{"m1.small", "nova"}, {"m1.small", "zone-b"}},
 		providerID: regexp.MustCompile(`^openstack:///[0-9a-f-]{36}$`),
 		budget:     map[string]int{"POST /compute/v2.1/servers": 1, "DELETE /compute/v2.1/servers/{id}": 1},

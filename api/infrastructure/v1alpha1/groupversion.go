@@ -41,6 +41,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&GoogleMachineTemplate{}, &GoogleMachineTemplateList{},
 		&AzureMachine{}, &AzureMachineList{},
 		&AzureMachineTemplate{}, &AzureMachineTemplateList{},
+		&KubeVirtMachine{}, &KubeVirtMachineList{},
+		&KubeVirtMachineTemplate{}, &KubeVirtMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -125,7 +125,7 @@ func same(a, b driver.Instance) string {
 // stableParts is what of an instance does not change while it starts, runs and stops.
 func stableParts(instance driver.Instance) driver.Instance {
 	instance.State, instance.PollAfter, instance.Message, instance.Guest, instance.Addresses, instance.Reported = "", 0, "", nil, nil, nil
-	instance.StepDue = false
+	instance.StepDue, instance.Eviction = false, ""
 	instance.Created = instance.Created.UTC()
 	return instance
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -15,7 +16,9 @@ import (
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
 	"drover.io/infra-providers/google/googlefake"
 	"drover.io/infra-providers/hetzner/hetznerfake"
+	"drover.io/infra-providers/kubevirt/kubevirtfake"
 	"drover.io/infra-providers/openstack/openstackfake"
+	"drover.io/runtime/envtest"
 )
 
 // cloud is a simulated cloud.
@@ -32,6 +35,7 @@ var clouds = map[string]func(address string) (cloud, error){
 	"digitalocean": newFakeDigitalOcean,
 	"google":       newFakeGoogle,
 	"hetzner":      newFakeHetzner,
+	"kubevirt":     newFakeKubeVirt,
 	"openstack":    newFakeOpenStack,
 	"vsphere":      newFakeVSphere,
 }
@@ -60,8 +64,8 @@ func newFakeDigitalOcean(string) (cloud, error) {
 	return cloud{handler, func() []string { return append(team.Leftovers(), team.Violations()...) }}, err
 }
 
-// googleKey is the path of the JSON key of the service account.
-const googleKey = "GET /key"
+// credentialsKey is the path of the credentials of a cloud that makes them itself.
+const credentialsKey = "GET /key"
 
 // newFakeGoogle starts a Compute Engine that also serves the key with which it is used.
 func newFakeGoogle(string) (cloud, error) {
@@ -71,7 +75,7 @@ func newFakeGoogle(string) (cloud, error) {
 	}
 	served := http.NewServeMux()
 	served.Handle("/", gce)
-	served.HandleFunc(googleKey, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(gce.Key()) })
+	served.HandleFunc(credentialsKey, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(gce.Key()) })
 	return cloud{served, func() []string { return append(gce.Leftovers(), gce.Violations()...) }}, nil
 }
 
@@ -82,6 +86,31 @@ func newFakeHetzner(string) (cloud, error) {
 	}
 	handler, err := proxyTo(project.Endpoint)
 	return cloud{handler, func() []string { return append(project.Leftovers(), project.Violations()...) }}, err
+}
+
+// newFakeKubeVirt starts the API server of an infrastructure cluster, whose kubeconfig it serves. The provider connects to it
+// directly, with TLS, so calls are not counted.
+func newFakeKubeVirt(string) (cloud, error) {
+	definitions, err := kubevirtfake.Definitions()
+	if err != nil {
+		return cloud{}, err
+	}
+	server := &envtest.Server{CRDs: definitions}
+	config, err := server.Start()
+	if err != nil {
+		return cloud{}, err
+	}
+	kubeconfig, err := envtest.Kubeconfig(config)
+	if err != nil {
+		return cloud{}, err
+	}
+	player, err := kubevirtfake.Run(context.Background(), config, "vms")
+	if err != nil {
+		return cloud{}, err
+	}
+	served := http.NewServeMux()
+	served.HandleFunc(credentialsKey, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(kubeconfig) })
+	return cloud{served, player.Leftovers}, nil
 }
 
 func newFakeOpenStack(address string) (cloud, error) {

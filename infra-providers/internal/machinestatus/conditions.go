@@ -52,6 +52,8 @@ const (
 	InstancePendingReason = errorreason.InstancePending
 	// InstanceRunningReason: the instance runs.
 	InstanceRunningReason = "InstanceRunning"
+	// EvictionRequestedReason: the instance runs, and its host waits for it to be deleted.
+	EvictionRequestedReason = "EvictionRequested"
 	// InstanceStoppedReason: the instance exists and does not run.
 	InstanceStoppedReason = "InstanceStopped"
 	// InstanceMissingReason: the instance was deleted by others. Terminal: delete the Machine.
@@ -220,6 +222,10 @@ func SetPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused 
 func SetInstance[M driver.Machine](machine M, instance driver.Instance) {
 	switch instance.State {
 	case driver.Running:
+		if instance.Eviction != "" {
+			SetWaiting(machine, EvictionRequestedReason, Describe("the cloud waits for the deletion of the instance; delete the Machine to replace it", instance.Eviction))
+			return
+		}
 		setReady(machine, metav1.ConditionTrue, InstanceRunningReason, "")
 	case driver.Pending:
 		SetWaiting(machine, InstancePendingReason, Describe("waiting for the cloud to start the instance", instance.Message))

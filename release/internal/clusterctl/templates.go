@@ -66,6 +66,12 @@ var clouds = map[string]cloudTemplates{
 	"hetzner": {kind: "HetznerMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{Name: "ubuntu-24.04"}}, {"debian", "debian", image{Name: "debian-13"}}, {"rocky", "rocky", image{Name: "rocky-9"}},
 	}},
+	// The images are those of KubeVirt's containerdisks, by their names there; Flatcar and RHEL are not among them.
+	"kubevirt": {kind: "KubeVirtMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{Name: "${KUBEVIRT_IMAGE:=quay.io/containerdisks/ubuntu:24.04}"}}, {"debian", "debian", image{Name: "${KUBEVIRT_IMAGE:=quay.io/containerdisks/debian:13}"}},
+		{"flatcar", "flatcar", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/flatcar-stable}"}}, {"rhel", "rhel", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/rhel-9}"}},
+		{"rocky", "rocky", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/rocky-9}"}},
+	}},
 	"openstack": {kind: "OpenStackMachineTemplate", flavors: ownImages()},
 	"vsphere":   {kind: "VSphereMachineTemplate", flavors: ownImages()},
 	"qemu": {kind: "QEMUMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{

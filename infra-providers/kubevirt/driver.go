@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubevirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	virtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=kubevirtmachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=kubevirtmachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=kubevirtmachinetemplates,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=kubevirtmachinetemplates/status,verbs=patch
+
+// Cloud returns the description of KubeVirt. The limits protect the API server of the infrastructure cluster.
+func Cloud(options Options) driver.Cloud[*infrav1.KubeVirtMachine, InstanceConfig] {
+	connector := newConnector(options)
+	return driver.Cloud[*infrav1.KubeVirtMachine, InstanceConfig]{
+		Name:           "kubevirt",
+		NewMachine:     func() *infrav1.KubeVirtMachine { return &infrav1.KubeVirtMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.KubeVirtMachineList{} },
+		NewTemplate:    func() driver.Template[*infrav1.KubeVirtMachine] { return &infrav1.KubeVirtMachineTemplate{} },
+		Config:         NewInstanceConfig,
+		Account:        toAccount,
+		Limits:         driver.Limits{PerSecond: 10, Burst: 50},
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+			return connector.connect(account, credentials)
+		},
+	}
+}
+
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
+// driver.Restarter, driver.ConsoleReader and driver.AttachedObjectLister.
+type Driver struct {
+	api client.Client
+	// raw is for what is no object: subresources and logs.
+	raw       rest.Interface
+	namespace string
+	pageSize  int64
+}
+
+// Get implements driver.Driver. API servers read objects from etcd, so it is never behind.
+func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	_, found, err := d.get(ctx, id)
+	return found, err
+}
+
+// get returns the VirtualMachine of an identity, and what it runs as.
+func (d *Driver) get(ctx context.Context, id driver.Identity) (*virtv1.VirtualMachine, driver.Instance, error) {
+	vm, err := d.find(ctx, id)
+	if err != nil {
+		return nil, driver.Instance{}, err
+	}
+	running, pods, err := d.observe(ctx, vm)
+	if err != nil {
+		return nil, driver.Instance{}, err
+	}
+	return vm, toInstance(vm, running, pods), nil
+}
+
+// find returns the VirtualMachine of an identity if it is the machine's own.
+func (d *Driver) find(ctx context.Context, id driver.Identity) (*virtv1.VirtualMachine, error) {
+	name := instanceName(id)
+	if name == "" {
+		return nil, notFound(id)
+	}
+	vm := &virtv1.VirtualMachine{}
+	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: name}, vm)
+	switch {
+	case isNotFound(err, "virtualmachines", name):
+		return nil, notFound(id)
+	case err != nil:
+		return nil, toError(err)
+	}
+	_, err = id.Checked(toInstance(vm, nil, nil))
+	return vm, err
+}
+
+func notFound(id driver.Identity) error {
+	return &driver.NotFoundError{What: fmt.Sprintf("VirtualMachine of machine %q", id.Name)}
+}
+
+// observe returns what a VirtualMachine runs as: its VirtualMachineInstance, if any, and the Pods of that.
+func (d *Driver) observe(ctx context.Context, vm *virtv1.VirtualMachine) (*virtv1.VirtualMachineInstance, []corev1.Pod, error) {
+	running := &virtv1.VirtualMachineInstance{}
+	err := d.api.Get(ctx, client.ObjectKeyFromObject(vm), running)
+	switch {
+	case isNotFound(err, "virtualmachineinstances", vm.Name):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, toError(err)
+	}
+	pods := &corev1.PodList{}
+	if err := d.api.List(ctx, pods, client.InNamespace(d.namespace), podsOf(running)); err != nil {
+		return nil, nil, toError(err)
+	}
+	return running, pods.Items, nil
+}
+
+// podsOf selects the Pods of a VirtualMachineInstance: two during a migration.
+func podsOf(running *virtv1.VirtualMachineInstance) client.MatchingLabels {
+	return client.MatchingLabels{virtv1.AppLabel: "virt-launcher", virtv1.CreatedByLabel: string(running.UID)}
+}
+
+// Delete implements driver.Driver. The DataVolumes belong to the VirtualMachine, and Kubernetes deletes them with it; they are
+// deleted here, too, because only then it is known that nothing is left.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	vm, err := d.find(ctx, id)
+	if err != nil && !driver.IsNotFound(err) {
+		return err
+	}
+	if err == nil {
+		id.UID = identity(vm).UID
+		if vm.DeletionTimestamp.IsZero() {
+			if err := d.delete(ctx, vm); err != nil {
+				return err
+			}
+		}
+	}
+	return d.deleteAttached(ctx, id)
+}
+
+// delete deletes the object that was read, and none that has its name by now.
+func (d *Driver) delete(ctx context.Context, object client.Object) error {
+	uid := object.GetUID()
+	err := d.api.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if isGone(err) {
+		return nil
+	}
+	return toError(err)
+}
+
+// deleteAttached deletes the DataVolumes and the Secret of an identity. A VirtualMachine whose creation is answered too late
+// refers to that Secret as its owner, so Kubernetes deletes it, too.
+func (d *Driver) deleteAttached(ctx context.Context, id driver.Identity) error {
+	name := vmName(id.UID)
+	if name == "" {
+		return nil
+	}
+	for volume, err := range d.objects(ctx, dataVolumes, client.MatchingLabels{driver.TagMachineUID: string(id.UID)}) {
+		switch {
+		case err != nil:
+			return err
+		case id.Check(identity(volume)) != nil || !isNameOf(id, volume.GetName()) || !volume.GetDeletionTimestamp().IsZero():
+			continue
+		}
+		if err := d.delete(ctx, volume); err != nil {
+			return err
+		}
+	}
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: name}, secret)
+	switch {
+	case isNotFound(err, "secrets", name):
+		return nil
+	case err != nil:
+		return toError(err)
+	}
+	if err := id.Check(identity(secret)); err != nil {
+		return err
+	}
+	return d.delete(ctx, secret)
+}
+
+// List implements driver.Driver. A page has what a VirtualMachine runs as from a list of its own, which may be some
+// milliseconds older or newer.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		running, pods, err := d.observeAll(ctx)
+		if err != nil {
+			yield(driver.Instance{}, err)
+			return
+		}
+		for vm, err := range list(ctx, d, &virtv1.VirtualMachineList{}, ofOwner(owner)) {
+			if err != nil {
+				yield(driver.Instance{}, err)
+				return
+			}
+			vm := vm.(*virtv1.VirtualMachine)
+			of := running[vm.Name]
+			if of != nil && !metav1.IsControlledBy(of, vm) {
+				of = nil
+			}
+			if instance := toInstance(vm, of, pods[uidOf(of)]); owns(owner, instance.Identity.Owner) && !yield(instance, nil) {
+				return
+			}
+		}
+	}
+}
+
+// observeAll returns what all VirtualMachines of ours run as: VirtualMachineInstances by name, and Pods by the UID of those.
+func (d *Driver) observeAll(ctx context.Context) (map[string]*virtv1.VirtualMachineInstance, map[string][]corev1.Pod, error) {
+	running, pods := map[string]*virtv1.VirtualMachineInstance{}, map[string][]corev1.Pod{}
+	for object, err := range list(ctx, d, &virtv1.VirtualMachineInstanceList{}, client.HasLabels{driver.TagMachineUID}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		running[object.GetName()] = object.(*virtv1.VirtualMachineInstance)
+	}
+	for object, err := range list(ctx, d, &corev1.PodList{}, client.HasLabels{driver.TagMachineUID, virtv1.CreatedByLabel}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		of := object.GetLabels()[virtv1.CreatedByLabel]
+		pods[of] = append(pods[of], *object.(*corev1.Pod))
+	}
+	return running, pods, nil
+}
+
+// list yields the objects of a list, page by page, and a failure last.
+func list(ctx context.Context, d *Driver, into client.ObjectList, which client.ListOption) iter.Seq2[client.Object, error] {
+	return func(yield func(client.Object, error) bool) {
+		for more := true; more; {
+			page := into.DeepCopyObject().(client.ObjectList)
+			err := d.api.List(ctx, page, client.InNamespace(d.namespace), client.Limit(d.pageSize), client.Continue(into.GetContinue()), which)
+			if err != nil {
+				yield(nil, toError(err))
+				return
+			}
+			stopped := false
+			err = meta.EachListItem(page, func(object runtime.Object) error {
+				if !yield(object.(client.Object), nil) {
+					stopped = true
+					return errStopped
+				}
+				return nil
+			})
+			if stopped {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			into.SetContinue(page.GetContinue())
+			more = page.GetContinue() != ""
+		}
+	}
+}
+
+var errStopped = errors.New("the reader of a list has stopped")
+
+// owns reports whether what was found belongs to an owner; everything belongs to an empty one.
+func owns(owner, found driver.Owner) bool {
+	return owner == (driver.Owner{}) || owner.Owns(found) && (owner.UID == "" || owner.UID == found.UID)
+}
+
+// ofOwner selects the objects of an owner; everything of ours for an empty one.
+func ofOwner(owner driver.Owner) client.ListOption {
+	if owner.UID == "" {
+		return client.HasLabels{driver.TagMachineUID}
+	}
+	return client.MatchingLabels{driver.TagClusterUID: string(owner.UID)}
+}
