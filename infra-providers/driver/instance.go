@@ -96,6 +96,12 @@ func (id Identity) bytes() int {
 	return len(id.UID) + len(id.Name) + len(id.ProviderID) + len(id.Owner.UID) + len(id.Owner.Namespace) + len(id.Owner.Name)
 }
 
+// brief returns an identity whose texts are brief.
+func (id Identity) brief() Identity {
+	owner := Owner{UID: types.UID(brief(string(id.Owner.UID))), Namespace: brief(id.Owner.Namespace), Name: brief(id.Owner.Name)}
+	return Identity{UID: types.UID(brief(string(id.UID))), Name: brief(id.Name), Owner: owner, ProviderID: brief(id.ProviderID)}
+}
+
 // Tags returns the ownership tags of the identity.
 func (id Identity) Tags() map[string]string {
 	return map[string]string{

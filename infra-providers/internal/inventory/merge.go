@@ -113,7 +113,7 @@ func (v *Inventory[C]) fail(now time.Time, err error) {
 	v.next = now.Add(max(v.options.Unsettled, driver.RetryAfter(err)))
 	v.refused = nil
 	if driver.IsUnauthorized(err) {
-		v.refused = err
+		v.refused = driver.Brief(err)
 	}
 }
 
