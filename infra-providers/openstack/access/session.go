@@ -91,7 +91,7 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		if long == nil {
 			long = httplimit.NewCloudSeats()
 		}
-		limited = long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))
+		limited = budgeted{long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))}
 	}
 	return &Session{login: found, transport: limited, loggingIn: make(chan struct{}, 1)}, nil
 }
