@@ -8,6 +8,7 @@ MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
 SIMULATED := bin/machine-controller bin/bootstrap bin/infra-sim
 ARGS ?=
 RELEASE := GOWORK=off go run -C release .
+BUILD_RELEASE = $(RELEASE) all $(if $(VERSION),--version "$(VERSION)") $(if $(REGISTRY),--registry "$(REGISTRY)") $(ARGS)
 # given is the value of a variable that must be set.
 given = $(or $($1),$(error $1 is not set; make help shows an example))
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
@@ -17,8 +18,12 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: quickstart
-quickstart: control-plane $(SIMULATED) ## Run Drover on this machine with simulated machines; ARGS=--once runs the demo unattended
+quickstart: quickstart-flags control-plane $(SIMULATED) ## Run Drover on this machine with simulated machines; ARGS=--once runs the demo unattended
 	@GOWORK=off go run -C test ./quickstart $(ARGS)
+
+.PHONY: quickstart-flags
+quickstart-flags: # Wrong flags are refused before anything is compiled.
+	@GOWORK=off go run -C test ./quickstart $(ARGS) --help >/dev/null
 
 .PHONY: test
 test: control-plane kubectl $(MANAGERS) ## Run all tests: unit, against real API servers, and scenarios with all managers
@@ -109,27 +114,27 @@ kubectl: ## Compile kubectl into bin/k8s
 
 .PHONY: manifests
 manifests: ## Write a release without images: manifests, chart and clusterctl repository; VERSION and REGISTRY as of release
-	@$(MAKE) --no-print-directory release ARGS=--images=false
+	@$(BUILD_RELEASE) --images=false
 
 .PHONY: release
 release: ## Write a release into dist/VERSION: images, SBOMs, manifests, chart, clusterctl repository; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
-	@$(RELEASE) all $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
+	@$(BUILD_RELEASE)
 
 .PHONY: images
 images: ## Write an OCI archive and an SBOM for each manager into dist/VERSION; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
-	@$(RELEASE) images $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry $(REGISTRY))
+	@$(RELEASE) images $(if $(VERSION),--version "$(VERSION)") $(if $(REGISTRY),--registry "$(REGISTRY)")
 
 .PHONY: push
 push: ## Push the images of dist/VERSION with their SBOMs; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
-	@$(RELEASE) push $(CURDIR)/dist/$(call given,VERSION) --registry "$(call given,REGISTRY)"
+	@$(RELEASE) push "$(CURDIR)/dist/$(call given,VERSION)" --registry "$(call given,REGISTRY)"
 
 .PHONY: sign
 sign: ## Sign the checksums of dist/VERSION; VERSION=v0.1.0, KEY=private.pem
-	@$(RELEASE) sign $(CURDIR)/dist/$(call given,VERSION) --key "$(abspath $(call given,KEY))"
+	@$(RELEASE) sign "$(CURDIR)/dist/$(call given,VERSION)" --key "$(abspath $(call given,KEY))"
 
 .PHONY: verify-release
 verify-release: ## Verify the signature and checksums of dist/VERSION offline; VERSION=v0.1.0, KEY=public.pem
-	@$(RELEASE) verify $(CURDIR)/dist/$(call given,VERSION) --version "$(VERSION)" --key "$(abspath $(call given,KEY))"
+	@$(RELEASE) verify "$(CURDIR)/dist/$(call given,VERSION)" --version "$(VERSION)" --key "$(abspath $(call given,KEY))"
 
 .PHONY: clean
 clean: ## Remove built files except the compiled control plane

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"k8s.io/utils/clock"
 
@@ -33,13 +34,16 @@ func main() { manager.Main("bootstrap", run) }
 
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == mergeCommand {
-		return merge(args[1:], os.Stdin, os.Stdout)
+		return merge(args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		return fmt.Errorf("there is no command %q: there is merge, which shows what BootstrapConfigs become; without a command, and with flags only, the manager is started", args[0])
 	}
 	o, err := parseOptions(args)
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(o)
+	mgr, err := newManager(ctx, o)
 	if err != nil {
 		return err
 	}

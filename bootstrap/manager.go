@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,14 +17,14 @@ import (
 	"drover.io/runtime/manager"
 )
 
-func newManager(o *options) (ctrl.Manager, error) {
+func newManager(ctx context.Context, o *options) (ctrl.Manager, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("building scheme: %w", err)
 		}
 	}
-	return manager.New(name, &o.Options, ctrl.Options{
+	return manager.New(ctx, name, &o.Options, ctrl.Options{
 		Scheme: s,
 		Cache:  cache.Options{SyncPeriod: &o.SyncPeriod, DefaultTransform: cache.TransformStripManagedFields()},
 	})

@@ -53,7 +53,7 @@ func TestDryRunOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := merge(command[2:], nil, &out); err != nil {
+	if err := merge(command[2:], streams{nil, &out, &out}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(page[2], out.String()); diff != "" {
@@ -65,7 +65,7 @@ func TestMergeReadsStandardInput(t *testing.T) {
 	t.Parallel()
 	config := "apiVersion: bootstrap.drover.io/v1alpha1\nkind: BootstrapConfig\nmetadata: {name: a}\nspec: {operatingSystem: ubuntu}\n"
 	var out bytes.Buffer
-	if err := merge([]string{"-f", "-"}, strings.NewReader(config), &out); err != nil || !strings.Contains(out.String(), "operatingSystem: ubuntu # BootstrapConfig\n") {
+	if err := merge([]string{"-f", "-"}, streams{strings.NewReader(config), &out, &out}); err != nil || !strings.Contains(out.String(), "operatingSystem: ubuntu # BootstrapConfig\n") {
 		t.Errorf("err = %v, output:\n%s", err, out.String())
 	}
 }
@@ -76,21 +76,25 @@ func TestMergeNamesWhatIsWrong(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no file":                 {nil, "name the files with --filename, and nothing else"},
-		"an argument":             {[]string{"a.yaml"}, "name the files with --filename, and nothing else"},
-		"a flag of the manager":   {[]string{"--worker-count=1"}, "reading flags: unknown flag: --worker-count"},
-		"a file that is missing":  {[]string{"-f", "testdata/none.yaml"}, "reading testdata/none.yaml: no such file or directory"},
-		"a file without a config": {[]string{"-f", os.DevNull}, "there is no BootstrapConfig and no BootstrapConfigTemplate in the files"},
-		"what is no manifest":     {[]string{"-f", "-"}, "reading -: document 1: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value of type preview.header"},
+		"no file":                {nil, "no file is named: name each with --filename, or standard input with --filename -"},
+		"an argument":            {[]string{"a.yaml"}, `"a.yaml" is no flag: name each file with --filename`},
+		"a flag of the manager":  {[]string{"--worker-count=1"}, "--worker-count is no flag: --help lists the flags"},
+		"a file that is missing": {[]string{"-f", "testdata/none.yaml"}, "reading testdata/none.yaml: no such file or directory"},
+		"an empty file":          {[]string{"-f", os.DevNull}, "reading /dev/null: there is no manifest in it"},
+		"a file without a name":  {[]string{"--filename", ""}, `reading "": the name of the file is empty, - is standard input`},
+		"a flag without a file":  {[]string{"--filename"}, "--filename has no value: give it as --filename=value"},
+		"a directory":            {[]string{"-f", "."}, "reading .: is a directory: name each file in it"},
+		"standard input twice":   {[]string{"-f", "-", "-f", "-"}, "reading standard input: document 1: is no manifest: an object has apiVersion, kind and metadata\n--filename names standard input twice"},
+		"what is no manifest":    {[]string{"-f", "-"}, "reading standard input: document 1: is no manifest: an object has apiVersion, kind and metadata"},
 	} {
 		var out bytes.Buffer
-		err := merge(c.args, strings.NewReader("hello"), &out)
+		err := merge(c.args, streams{strings.NewReader("hello"), &out, &out})
 		if err == nil || err.Error() != c.want || out.Len() > 0 {
 			t.Errorf("%s: err = %v, want %s; output %q", name, err, c.want, out.String())
 		}
 	}
 	var out bytes.Buffer
-	if err := merge([]string{"--help"}, nil, &out); !errors.Is(err, manager.ErrDone) || !strings.Contains(out.String(), "--filename") {
+	if err := merge([]string{"--help"}, streams{nil, &out, &out}); !errors.Is(err, manager.ErrDone) || !strings.Contains(out.String(), "--filename") {
 		t.Errorf("--help: err = %v, output %q", err, out.String())
 	}
 }

@@ -4,6 +4,9 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -50,20 +53,22 @@ func TestOptions(t *testing.T) {
 
 // TestManagerHasTheKindsThatItReconciles is not parallel: a manager sets the log of the process.
 func TestManagerHasTheKindsThatItReconciles(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"gitVersion":"v1.36.3"}`) }))
+	defer server.Close()
 	path := t.TempDir() + "/kubeconfig"
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "x",
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c"}},
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://127.0.0.1:1"}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
 	}, path); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", path)
-	o, err := parseOptions([]string{"--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false"})
+	o, err := parseOptions([]string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := newManager(o)
+	mgr, err := newManager(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,5 +89,16 @@ func TestRunEndsWithTheErrorOfItsFlags(t *testing.T) {
 	t.Parallel()
 	if err := run(t.Context(), []string{"--worker-count=0"}); err == nil || !strings.Contains(err.Error(), "--worker-count") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCommandThatThereIsNot: the manager has flags only, so anything else was meant to be a command.
+func TestCommandThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"Merge", "-f", "a.yaml"}, {"help"}, {"merg"}, {""}} {
+		err := run(t.Context(), args)
+		if want := fmt.Sprintf("there is no command %q: there is merge, which shows what BootstrapConfigs become; without a command, and with flags only, the manager is started", args[0]); fmt.Sprint(err) != want {
+			t.Errorf("%q: err = %v, want %s", args, err, want)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(o)
+	mgr, err := newManager(ctx, o)
 	if err != nil {
 		return err
 	}

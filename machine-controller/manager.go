@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,14 +40,14 @@ import (
 // name is the name of the manager's Lease, its events and its user agent.
 const name = "drover-machine-controller"
 
-func newManager(o *options) (ctrl.Manager, error) {
+func newManager(ctx context.Context, o *options) (ctrl.Manager, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("building scheme: %w", err)
 		}
 	}
-	return manager.New(name, &o.Options, ctrl.Options{
+	return manager.New(ctx, name, &o.Options, ctrl.Options{
 		Scheme:    s,
 		Cache:     cache.Options{SyncPeriod: &o.SyncPeriod, DefaultTransform: contract.Slim},
 		NewClient: index.NewClient,

@@ -99,7 +99,7 @@ func compile(flag string, expressions []string) ([]*regexp.Regexp, error) {
 	for _, expression := range expressions {
 		one, err := regexp.Compile(expression)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
+			return nil, fmt.Errorf("%s must be regular expressions with commas, not %q: %w", flag, expression, err)
 		}
 		compiled = append(compiled, one)
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -45,7 +46,7 @@ func (f *buildFlags) prepare(command *cobra.Command) (imageJob, []program.Progra
 		return imageJob{}, nil, err
 	}
 	version := cmp.Or(f.version, "v0.0.0-g"+source.Revision[:12])
-	if err := errors.Join(checkVersion(version), checkRegistry(f.registry)); err != nil {
+	if err := cmp.Or(checkVersion(version), checkRegistry(f.registry)); err != nil {
 		return imageJob{}, nil, err
 	}
 	programs, err := program.List(root)
@@ -74,8 +75,11 @@ func imagesCommand() *cobra.Command {
 			if programs, err = program.Select(programs, only...); err != nil {
 				return err
 			}
-			_, err = job.run(command.Context(), programs)
-			return err
+			if _, err = job.run(command.Context(), programs); err != nil {
+				return err
+			}
+			fmt.Fprintln(job.progress, "the images are in", job.folder)
+			return nil
 		},
 	}
 	build.add(command)
@@ -107,7 +111,7 @@ func clusterctlConfigCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "clusterctl-config FOLDER",
 		Short: "Print a configuration of clusterctl that names the providers of a release in a folder",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneFolder,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			folder, err := filepath.Abs(arguments[0])
 			if err != nil {
@@ -129,9 +133,12 @@ func pushCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "push FOLDER",
 		Short: "Push the images of a release, with what refers to them, to a registry",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneFolder,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			if err := checkRegistry(registry); err != nil {
+				return err
+			}
+			if err := checkRelease(arguments[0]); err != nil {
 				return err
 			}
 			if err := checksum.Verify(arguments[0]); err != nil {
@@ -139,7 +146,7 @@ func pushCommand() *cobra.Command {
 			}
 			archives, err := filepath.Glob(filepath.Join(arguments[0], "images", "*.tar"))
 			if err != nil || len(archives) == 0 {
-				return errors.Join(fmt.Errorf("%s has no images: make images first", arguments[0]), err)
+				return errors.Join(fmt.Errorf("%s has no images: remove it, and make a release with images by make release VERSION=%s", arguments[0], filepath.Base(arguments[0])), err)
 			}
 			for _, archive := range archives {
 				pushed, err := push(command.Context(), archive, registry)
@@ -161,8 +168,14 @@ func signCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "sign FOLDER",
 		Short: "Sign the checksums of a release with a private key",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneFolder,
 		RunE: func(_ *cobra.Command, arguments []string) error {
+			if key == "" {
+				return errors.New("--key must name the file of a private key")
+			}
+			if err := checkRelease(arguments[0]); err != nil {
+				return err
+			}
 			sums, err := os.ReadFile(filepath.Join(arguments[0], checksum.File))
 			if err != nil {
 				return fmt.Errorf("reading the checksums: %w", err)
@@ -180,6 +193,23 @@ func signCommand() *cobra.Command {
 	command.Flags().StringVar(&key, "key", "", "private key in PEM: ECDSA or Ed25519, PKCS #8 without passphrase")
 	_ = command.MarkFlagRequired("key") // the flag exists
 	return command
+}
+
+// oneFolder accepts one argument, the folder of a release.
+func oneFolder(command *cobra.Command, arguments []string) error {
+	if len(arguments) == 1 {
+		return nil
+	}
+	return fmt.Errorf("%s needs one argument, the folder of a release such as dist/v0.1.0, not %q", command.CommandPath(), arguments)
+}
+
+// checkRelease checks that a folder has a release.
+func checkRelease(folder string) error {
+	_, err := os.Stat(filepath.Join(folder, checksum.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s has no release, as %s is missing: make one with make release VERSION=%s", folder, checksum.File, filepath.Base(folder))
+	}
+	return err
 }
 
 // repository finds the root of the repository: the folder with go.work.

@@ -181,6 +181,15 @@ func TestPush(t *testing.T) {
 	}
 }
 
+func TestTheFolderOfAReleaseIsNamed(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "release")
+	printed, err := execute(t, "all", "--images=false", "--out="+out)
+	if err != nil || !strings.HasSuffix(printed, "\nthe release is in "+out+"\n") {
+		t.Errorf("got %q, %v", printed, err)
+	}
+}
+
 func TestArgumentsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
@@ -191,28 +200,33 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"a version without v":               {[]string{"images", "--version=0.1.0"}, "--version"},
-		"a version that is a word":          {[]string{"images", "--version=latest"}, "--version"},
-		"a version with a leading zero":     {[]string{"images", "--version=v0.01.0"}, "--version"},
-		"a pre-release with a leading zero": {[]string{"all", "--version=v0.1.0-01"}, "--version"},
-		"a version that is no label":        {[]string{"all", "--version=v0.1.0-a-"}, "--version"},
-		"a version that is too long":        {[]string{"all", "--version=v0.1.0-" + strings.Repeat("a", 60)}, "--version"},
-		"an empty registry":                 {[]string{"all", "--version=v0.1.0", "--registry="}, "--registry"},
-		"a registry with a scheme":          {[]string{"all", "--version=v0.1.0", "--registry=https://registry.example.org"}, "--registry"},
-		"a registry in upper case":          {[]string{"images", "--version=v0.1.0", "--registry=registry.example.org/Drover"}, "--registry"},
-		"a registry that ends with a slash": {[]string{"all", "--version=v0.1.0", "--registry=registry.example.org/"}, "--registry"},
-		"a push to an empty registry":       {[]string{"push", empty, "--registry="}, "--registry"},
-		"a program that does not exist":     {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
-		"a push without registry":           {[]string{"push", t.TempDir()}, `"registry"`},
-		"a push without checksums":          {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "checksums"},
-		"a push of nothing":                 {[]string{"push", empty, "--registry=localhost:1"}, "no images"},
-		"a signature without key":           {[]string{"sign", t.TempDir()}, `"key"`},
-		"a signature of nothing":            {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
-		"a verification without argument":   {[]string{"verify"}, "accepts 1 arg"},
-		"a verification without key":        {[]string{"verify", t.TempDir()}, "--checksums-only"},
-		"a verification with an empty key":  {[]string{"verify", t.TempDir(), "--key="}, "--key"},
-		"an empty key for checksums only":   {[]string{"verify", t.TempDir(), "--key=", "--checksums-only"}, "--key"},
-		"a key for checksums only":          {[]string{"verify", t.TempDir(), "--key=a", "--checksums-only"}, "[key checksums-only]"},
+		"a version without v":                {[]string{"images", "--version=0.1.0"}, "--version"},
+		"a version that is a word":           {[]string{"images", "--version=latest"}, "--version"},
+		"a version with a leading zero":      {[]string{"images", "--version=v0.01.0"}, "--version"},
+		"a pre-release with a leading zero":  {[]string{"all", "--version=v0.1.0-01"}, "--version"},
+		"a version that is no label":         {[]string{"all", "--version=v0.1.0-a-"}, "--version"},
+		"a version that is too long":         {[]string{"all", "--version=v0.1.0-" + strings.Repeat("a", 60)}, "--version"},
+		"an empty registry":                  {[]string{"all", "--version=v0.1.0", "--registry="}, "--registry"},
+		"a registry with a scheme":           {[]string{"all", "--version=v0.1.0", "--registry=https://registry.example.org"}, "--registry"},
+		"a registry in upper case":           {[]string{"images", "--version=v0.1.0", "--registry=registry.example.org/Drover"}, "--registry"},
+		"a registry that ends with a slash":  {[]string{"all", "--version=v0.1.0", "--registry=registry.example.org/"}, "--registry"},
+		"a push to an empty registry":        {[]string{"push", empty, "--registry="}, "--registry"},
+		"a program that does not exist":      {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
+		"a push without registry":            {[]string{"push", t.TempDir()}, `"registry"`},
+		"a push without checksums":           {[]string{"push", "/none/v0.1.0", "--registry=localhost:1"}, "make release VERSION=v0.1.0"},
+		"a push of nothing":                  {[]string{"push", empty, "--registry=localhost:1"}, "no images: remove it, and make a release with images"},
+		"a signature without key":            {[]string{"sign", t.TempDir()}, `"key"`},
+		"a signature with an empty key":      {[]string{"sign", empty, "--key="}, "--key"},
+		"a signature of nothing":             {[]string{"sign", "/none/v0.1.0", "--key=none"}, "make release VERSION=v0.1.0"},
+		"a verification of nothing":          {[]string{"verify", "/none/v0.1.0", "--key=none"}, "make release VERSION=v0.1.0"},
+		"a verification of what is unsigned": {[]string{"verify", empty, "--key=none"}, "make sign VERSION="},
+		"a verification without argument":    {[]string{"verify"}, "the folder of a release"},
+		"a flag that does not exist":         {[]string{"all", "--wrong"}, "release all --help lists the flags"},
+		"a new major version":                {[]string{"all", "--version=v1.0.0"}, "release/internal/clusterctl/clusterctl.go"},
+		"a verification without key":         {[]string{"verify", t.TempDir()}, "--checksums-only"},
+		"a verification with an empty key":   {[]string{"verify", t.TempDir(), "--key="}, "--key"},
+		"an empty key for checksums only":    {[]string{"verify", t.TempDir(), "--key=", "--checksums-only"}, "--key"},
+		"a key for checksums only":           {[]string{"verify", t.TempDir(), "--key=a", "--checksums-only"}, "[key checksums-only]"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drover.io/release/internal/clusterctl"
 )
 
 // semantic is a version as a Go module, an image tag, Helm and clusterctl all accept it.
@@ -26,7 +28,8 @@ func checkVersion(version string) error {
 	if problems := validation.IsValidLabelValue(version); len(problems) > 0 { // it is a label of every object
 		return fmt.Errorf("--version %q: %s", version, strings.Join(problems, "; "))
 	}
-	return nil
+	_, err := clusterctl.Metadata(version)
+	return err
 }
 
 // checkRegistry checks that names of images can begin with a registry and path.

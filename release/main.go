@@ -33,6 +33,9 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	command.SetFlagErrorFunc(func(failed *cobra.Command, err error) error {
+		return fmt.Errorf("%w; %s --help lists the flags", err, failed.CommandPath())
+	})
 	command.AddCommand(allCommand(), imagesCommand(), clusterctlConfigCommand(), pushCommand(), signCommand(), verifyCommand())
 	return command
 }

@@ -62,6 +62,7 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 		}
 		fmt.Fprintln(j.progress, "wrote the", step.title)
 	}
+	fmt.Fprintln(j.progress, "the release is in", j.folder)
 	return nil
 }
 

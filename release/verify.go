@@ -6,6 +6,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,7 @@ func verifyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify FOLDER",
 		Short: "Verify the signature and every checksum of a release, without network",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneFolder,
 		PreRunE: func(command *cobra.Command, _ []string) error {
 			if key == "" && (!checksumsOnly || command.Flags().Changed("key")) {
 				return errors.New("--key must name the public key of the release; --checksums-only verifies nothing but that the files are complete")
@@ -31,6 +32,9 @@ func verifyCommand() *cobra.Command {
 		},
 		RunE: func(command *cobra.Command, arguments []string) error {
 			folder, did := arguments[0], "verified signature and checksums of"
+			if err := checkRelease(folder); err != nil {
+				return err
+			}
 			if checksumsOnly {
 				did = "verified checksums only, not who made"
 			} else if err := verifySignature(folder, key); err != nil {
@@ -79,6 +83,9 @@ func verifySignature(folder, key string) error {
 		return fmt.Errorf("reading the checksums: %w", err)
 	}
 	made, err := os.ReadFile(filepath.Join(folder, checksum.Signature))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not signed, as %s is missing: make sign VERSION=%s signs it", folder, checksum.Signature, filepath.Base(folder))
+	}
 	if err != nil {
 		return fmt.Errorf("reading the signature: %w", err)
 	}

@@ -4,6 +4,8 @@
 package node
 
 import (
+	"strings"
+
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
@@ -66,7 +68,7 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 	case bootstrapv1.AmazonLinux:
 		os = amazonLinux()
 	default:
-		return os, invalid("spec.operatingSystem", "%q is not supported", spec.OperatingSystem)
+		return os, invalid("spec.operatingSystem", "%q is not supported: set one of %s", spec.OperatingSystem, supported())
 	}
 	if spec.Format != "" && spec.Format != os.format {
 		return os, invalid("spec.format", "%s has no images for %s: leave the field empty or set it to %s", spec.OperatingSystem, spec.Format, os.format)
@@ -75,6 +77,15 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 		return os, invalid("spec.packages", "%s has no packages: use spec.binaries", spec.OperatingSystem)
 	}
 	return os, nil
+}
+
+// supported are the operating systems, for messages.
+func supported() string {
+	var names []string
+	for _, os := range []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Debian, bootstrapv1.Flatcar, bootstrapv1.RHEL, bootstrapv1.Rocky, bootstrapv1.AmazonLinux} {
+		names = append(names, string(os))
+	}
+	return strings.Join(names, ", ")
 }
 
 // FormatOf is the language that the bootstrap data for a spec is written in.

@@ -4,6 +4,10 @@
 package node
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
@@ -25,6 +29,34 @@ type Download struct {
 // Source is one file and its digest.
 type Source struct {
 	Architecture, URL, SHA256 string
+}
+
+// checkArchitectures refuses binaries that no host can have all of: the script ends where one is missing for the host.
+func checkArchitectures(in bootstrapv1.Binaries) error {
+	var common, described []string
+	for _, b := range []struct {
+		field   string
+		sources []bootstrapv1.Download
+	}{
+		{"kubelet", in.Kubelet}, {"kubeadm", in.Kubeadm}, {"containerd", in.Containerd}, {"runc", in.Runc}, {"cniPlugins", in.CNIPlugins}, {"crictl", in.Crictl},
+	} {
+		if len(b.sources) == 0 {
+			continue
+		}
+		var own []string
+		for _, s := range b.sources {
+			own = append(own, s.Architecture)
+		}
+		if described == nil {
+			common = own
+		}
+		common = slices.DeleteFunc(slices.Clone(common), func(a string) bool { return !slices.Contains(own, a) })
+		described = append(described, fmt.Sprintf("%s for %s", b.field, strings.Join(own, " and ")))
+	}
+	if len(described) > 0 && len(common) == 0 {
+		return invalid("spec.binaries", "there is no architecture for which there are all, so that no host can join: there is %s: add the others, or correct the architecture", strings.Join(described, ", "))
+	}
+	return nil
 }
 
 func downloads(in bootstrapv1.Binaries) []Download {

@@ -46,7 +46,10 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		}, "spec.kubelet.configuration.kind"},
 		"configuration with a wrong type": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"maxPods":"many"}`)}
-		}, "spec.kubelet.configuration"},
+		}, "spec.kubelet.configuration.maxPods"},
+		"a nested configuration with a wrong type": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"authentication":{"webhook":{"cacheTTL":5}}}`)}
+		}, "spec.kubelet.configuration.authentication.webhook.cacheTTL"},
 		"configuration with an unknown field": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"maxPod":1}`)}
 		}, "spec.kubelet.configuration"},
@@ -224,5 +227,52 @@ func TestKubeletConfigurationIsMergedOverTheDefaults(t *testing.T) {
 	}
 	if strings.Contains(string(got), "kubeReserved") {
 		t.Error("null does not remove a field")
+	}
+}
+
+// TestMessagesHaveWhatWouldBeRight: a Go type is nothing that a user knows.
+func TestMessagesHaveWhatWouldBeRight(t *testing.T) {
+	t.Parallel()
+	for fragment, want := range map[string]string{
+		`{"maxPods":"50"}`:                  "spec.kubelet.configuration.maxPods: must be an integer of type int32, and is a JSON string",
+		`{"evictionHard":["a"]}`:            "spec.kubelet.configuration.evictionHard: must be an object, and is a JSON array",
+		`{"authentication":{"x509":"a"}}`:   "spec.kubelet.configuration.authentication.x509: must be an object, and is a JSON string",
+		`{"allowedUnsafeSysctls":"a"}`:      "spec.kubelet.configuration.allowedUnsafeSysctls: must be a list, and is a JSON string",
+		`{"enableDebuggingHandlers":"yes"}`: "spec.kubelet.configuration.enableDebuggingHandlers: must be true or false, and is a JSON string",
+		`{"maxPod":5}`:                      `spec.kubelet.configuration: unknown field "maxPod": it is not a field of KubeletConfiguration v1beta1`,
+	} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(fragment)}
+		if _, err := Describe(in); err == nil || err.Error() != want {
+			t.Errorf("%s: err = %v, want %s", fragment, err, want)
+		}
+	}
+	in := minimal("plan9")
+	if _, err := Describe(in); err == nil || err.Error() != `spec.operatingSystem: "plan9" is not supported: set one of ubuntu, debian, flatcar, rhel, rocky, amazonlinux` {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestBinariesHaveOneArchitectureInCommon(t *testing.T) {
+	t.Parallel()
+	amd64, arm64 := bootstrapv1.Download{Architecture: "amd64"}, bootstrapv1.Download{Architecture: "arm64"}
+	for name, c := range map[string]struct {
+		binaries bootstrapv1.Binaries
+		want     string
+	}{
+		"it needs none":                {bootstrapv1.Binaries{}, ""},
+		"it accepts one for all":       {bootstrapv1.Binaries{Kubelet: []bootstrapv1.Download{arm64}, CNIPlugins: []bootstrapv1.Download{arm64}}, ""},
+		"it accepts one of two":        {bootstrapv1.Binaries{Kubelet: []bootstrapv1.Download{amd64, arm64}, CNIPlugins: []bootstrapv1.Download{arm64}}, ""},
+		"it refuses two without other": {bootstrapv1.Binaries{Kubelet: []bootstrapv1.Download{arm64}, CNIPlugins: []bootstrapv1.Download{amd64}}, "spec.binaries: there is no architecture for which there are all, so that no host can join: there is kubelet for arm64, cniPlugins for amd64: add the others, or correct the architecture"},
+	} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Spec.Binaries = c.binaries
+		got := ""
+		if _, err := Describe(in); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: err = %s, want %s", name, got, c.want)
+		}
 	}
 }

@@ -5,7 +5,9 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -57,6 +59,9 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	}
 	// The kubelet ignores a field that it does not have, with only a line in its log.
 	if err := yaml.UnmarshalStrict(out, &kubeletv1.KubeletConfiguration{}); err != nil {
+		if wrong, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+			return nil, invalid(kubeletConfigurationField+"."+wrong.Field, "must be %s, and is a JSON %s", jsonType(wrong.Type), wrong.Value)
+		}
 		return nil, invalid(kubeletConfigurationField, "%s", decodeProblem(err))
 	}
 	return out, nil
@@ -176,4 +181,21 @@ func decodeProblem(err error) string {
 		return text[i:] + ": it is not a field of KubeletConfiguration " + kubeletv1.SchemeGroupVersion.Version
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(text, "error unmarshaling JSON: "), "while decoding JSON: ")
+}
+
+// jsonType is what a value of a Go type is in JSON.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float64, reflect.Float32:
+		return "a number"
+	}
+	return "an integer of type " + t.Kind().String()
 }

@@ -185,6 +185,9 @@ func Describe(in Input) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkArchitectures(in.Spec.Binaries); err != nil {
+		return nil, err
+	}
 	n := &Node{
 		Packages:     in.Spec.Packages,
 		Upgrade:      in.Spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot,

@@ -25,8 +25,8 @@ const (
 )
 
 // SecretWords are what must not be shown of the output of a host: the bootstrap token, the credentials of registries, the
-// activation key or the user and password of a subscription, and the words of files whose content is that of a Secret. It
-// is EveryWord alone where they are too many.
+// activation key or the password of a subscription, and the words of files whose content is that of a Secret. Names of users
+// are not among them: short ones would hide ordinary words. It is EveryWord alone where they are too many.
 func SecretWords(in Input) []string {
 	words := map[string]bool{}
 	add := func(word string) {
@@ -36,7 +36,7 @@ func SecretWords(in Input) []string {
 	}
 	add(in.Token)
 	subscription := in.Spec.RHEL.Subscription
-	for _, from := range []bootstrapv1.SecretKeyReference{subscription.ActivationKeyFrom, subscription.UsernameFrom, subscription.PasswordFrom} {
+	for _, from := range []bootstrapv1.SecretKeyReference{subscription.ActivationKeyFrom, subscription.PasswordFrom} {
 		if from.Name != "" {
 			add(strings.TrimSpace(string(in.Secrets[from])))
 		}

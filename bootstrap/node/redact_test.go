@@ -14,6 +14,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
+// The user of the subscription has a name of one letter, which is in ordinary words.
 func TestSecretWordsAreThoseOfAllReferences(t *testing.T) {
 	t.Parallel()
 	in := minimal(bootstrapv1.RHEL)
@@ -28,11 +29,11 @@ func TestSecretWordsAreThoseOfAllReferences(t *testing.T) {
 		file: []byte("user=operator\npassword: \"p@ss:w0rd!\"\nport = 80\n"),
 		in.Spec.Containerd.RegistryCredentialsFrom:  []byte(`{"auths":{"registry.example.test":{"username":"puller","password":"short","auth":"cHVsbGVyOmZ1bGw="}}}`),
 		in.Spec.RHEL.Subscription.ActivationKeyFrom: []byte("key-1\n"),
-		in.Spec.RHEL.Subscription.UsernameFrom:      []byte("ops@example.test"),
+		in.Spec.RHEL.Subscription.UsernameFrom:      []byte("a"),
 		in.Spec.RHEL.Subscription.PasswordFrom:      []byte("two words\n"),
 		{Name: "", Key: "x"}:                        []byte("not referred to"),
 	}
-	want := []string{"abcdef.0123456789abcdef", "cHVsbGVyOmZ1bGw=", "full", "key-1", "operator", "ops@example.test", "p@ss:w0rd!", "password:", "short", "two words"}
+	want := []string{"abcdef.0123456789abcdef", "cHVsbGVyOmZ1bGw=", "full", "key-1", "operator", "p@ss:w0rd!", "password:", "short", "two words"}
 	if diff := cmp.Diff(want, SecretWords(in)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

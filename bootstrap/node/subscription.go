@@ -28,13 +28,18 @@ type Subscription struct {
 	Organization, ActivationKey, Username, Password, Server, ContentURL string
 }
 
+// A registration takes at most these seconds, and then some until it is killed. Both are less than the TimeoutStartSec of the
+// unit: systemd ignores the status of the command, but not that a unit did not start in time, which would fail the bootstrap
+// of a host that has joined.
+const registerTimeout, registerKill = "240", "15"
+
 // keepSubscription registers a host again that was unregistered when it was powered off. Only a shutdown that ends with a
 // host without power unregisters it: not a reboot, and not a stop of the unit.
 const keepSubscription = `#!/bin/bash
 set -euo pipefail
 [ -e ` + registeredHere + ` ] || exit 0
 case $1 in
-start) [ -e ` + consumerCertificate + ` ] || subscription-manager register ARGUMENTS ;;
+start) [ -e ` + consumerCertificate + ` ] || timeout --kill-after=` + registerKill + ` ` + registerTimeout + ` subscription-manager register ARGUMENTS ;;
 stop)
   [ -e ` + consumerCertificate + ` ] || exit 0
   if systemctl list-jobs --no-legend | grep -E ' (poweroff|halt)[.]target +start ' >/dev/null; then subscription-manager unregister; fi ;;

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,12 +84,49 @@ func TestHostUnregistersItselfWhenItIsPoweredOff(t *testing.T) {
 				must(t, os.Remove(filepath.Join(root, "cert.pem")))
 			}
 			script := at.Replace(contentOf(t, n, subscriptionScript))
-			out, err := bash(t, "subscription-manager() { printf '<%s>' \"$@\"; }\nsystemctl() { [ \"$1\" = list-jobs ] && printf %s '"+c.jobs+"'; }\nset -- "+c.verb+"\n"+script)
+			out, err := bash(t, program(t, "subscription-manager", `printf '<%s>' "$@"`)+"systemctl() { [ \"$1\" = list-jobs ] && printf %s '"+c.jobs+"'; }\nset -- "+c.verb+"\n"+script)
 			if err != nil || out != c.want {
 				t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(c.want, out))
 			}
 		})
 	}
+}
+
+// program is a line of a script that puts a program before all others.
+func program(t *testing.T, name, body string) string {
+	t.Helper()
+	folder := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/bash\n"+body+"\n"), 0o700)) //nolint:gosec // it is executed
+	return "PATH=" + folder + ":$PATH\n"
+}
+
+// TestRegistrationThatHangsEndsBeforeItsUnit: systemd fails a unit that does not start in time, also where it ignores the
+// status of the command, and with it the bootstrap of a host whose kubelet runs.
+func TestRegistrationThatHangsEndsBeforeItsUnit(t *testing.T) {
+	t.Parallel()
+	n := subscribed(t, bootstrapv1.RHELSubscription{Organization: "1", ActivationKeyFrom: keyRef})
+	script, root := contentOf(t, n, subscriptionScript), t.TempDir()
+	limits := regexp.MustCompile(`timeout --kill-after=(\d+) (\d+) `).FindStringSubmatch(script)
+	start := regexp.MustCompile(`(?m)^TimeoutStartSec=(\d+)$`).FindStringSubmatch(subscriptionService)
+	if limits == nil || start == nil || number(t, limits[1])+number(t, limits[2]) >= number(t, start[1]) {
+		t.Fatalf("a registration ends after %v seconds, and the unit fails after %v", limits, start)
+	}
+	if !strings.Contains(subscriptionService, "\nExecStart=-") {
+		t.Error("the status of a registration fails the unit")
+	}
+	must(t, os.WriteFile(filepath.Join(root, "here"), nil, 0o600))
+	script = strings.NewReplacer(consumerCertificate, filepath.Join(root, "cert.pem"), registeredHere, filepath.Join(root, "here"), limits[0], "timeout --kill-after=0.1 0.1 ").Replace(script)
+	hangs := program(t, "subscription-manager", "trap '' TERM\nwhile :; do read -r -t 60 <> <(:) || true; done")
+	if out, err := bash(t, hangs+"set -- start\n"+script); err == nil {
+		t.Errorf("a registration that hangs ends with success:\n%s", out)
+	}
+}
+
+func number(t *testing.T, digits string) int {
+	t.Helper()
+	n, err := strconv.Atoi(digits)
+	must(t, err)
+	return n
 }
 
 func contentOf(t *testing.T, n *Node, path string) string {

@@ -31,6 +31,12 @@ type InvalidError struct{ Field, Detail string }
 
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Detail }
 
+// OfBootstrapConfig reports whether the field is one of the BootstrapConfig, and not of the profile or the Machine.
+func (e *InvalidError) OfBootstrapConfig() bool { return strings.HasPrefix(e.Field, "spec.binaries.") }
+
+// VersionField is the field of an [InvalidError] that is not of a profile.
+const VersionField = "Machine.spec.version"
+
 // Release is what a version of Kubernetes needs on a host.
 type Release struct {
 	Binaries []Binary
@@ -48,6 +54,7 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 	}
 	versions := versionsOf(releases, fmt.Sprintf("%d.%d", of.Major(), of.Minor()))
 	plan := &Release{SandboxImage: versions.SandboxImage}
+	var lacking []string
 	for _, each := range []struct {
 		component bootstrapv1.Component
 		version   string
@@ -61,23 +68,47 @@ func Plan(spec *bootstrapv1.BootstrapConfigSpec, releases *bootstrapv1.Releases,
 		{bootstrapv1.ComponentKubelet, of.String(), spec.Binaries.Kubelet, false},
 		{bootstrapv1.ComponentKubeadm, of.String(), spec.Binaries.Kubeadm, spec.Join.Method != bootstrapv1.JoinKubeadm},
 	} {
+		if err := checkOwn(releases, each.component, each.own); err != nil {
+			return nil, err
+		}
 		source := sourceOf(releases, each.component)
 		if each.unused || len(each.own) > 0 || fromImage(source, spec.OperatingSystem) {
 			continue
 		}
 		if unknown != nil {
-			return nil, &InvalidError{"Machine.spec.version", "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
+			return nil, &InvalidError{VersionField, "must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"}
 		}
 		if len(each.version) > bootstrapv1.MaxReleaseVersion {
-			return nil, &InvalidError{"Machine.spec.version", fmt.Sprintf("has more than the %d characters that a NodeProfile can have a checksum for", bootstrapv1.MaxReleaseVersion)}
+			return nil, &InvalidError{VersionField, fmt.Sprintf("has more than the %d characters that a NodeProfile can have a checksum for", bootstrapv1.MaxReleaseVersion)}
 		}
 		if each.version == "" {
-			return nil, &InvalidError{"spec.releases.versions", fmt.Sprintf(
-				"has no version of %s for Kubernetes %d.%d, which is not among the known ones: add it", each.component, of.Major(), of.Minor())}
+			lacking = append(lacking, string(each.component))
+			continue
 		}
 		plan.Binaries = append(plan.Binaries, binaries(releases, source, each.version)...)
 	}
+	if len(lacking) > 0 {
+		return nil, &InvalidError{"spec.releases.versions", fmt.Sprintf(
+			"has no version of %s for Kubernetes %d.%d, which is not among the known ones: add it", strings.Join(lacking, ", "), of.Major(), of.Minor())}
+	}
 	return plan, nil
+}
+
+// checkOwn refuses binaries of the spec itself that are for none of the architectures that the profile names.
+func checkOwn(releases *bootstrapv1.Releases, component bootstrapv1.Component, own []bootstrapv1.Download) error {
+	var has []string
+	for _, d := range own {
+		if slices.Contains(releases.Architectures, d.Architecture) {
+			return nil
+		}
+		has = append(has, d.Architecture)
+	}
+	if len(own) == 0 || len(releases.Architectures) == 0 {
+		return nil
+	}
+	return &InvalidError{"spec.binaries." + string(component), fmt.Sprintf(
+		"is for %s, and spec.releases.architectures of the NodeProfile has %s: add a file for that, or correct the architectures",
+		strings.Join(has, " and "), strings.Join(releases.Architectures, " and "))}
 }
 
 // versionsOf are the default versions for a minor version of Kubernetes, where the profile has no others.

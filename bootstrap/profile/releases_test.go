@@ -180,3 +180,28 @@ func TestSetKeepsWhatTheConfigHas(t *testing.T) {
 		t.Errorf("sandbox image %q", spec.Containerd.SandboxImage)
 	}
 }
+
+func TestOwnBinariesAreForAnArchitectureOfTheProfile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own, architectures []string
+		refused            bool
+	}{
+		"it accepts the only one":                {[]string{"arm64"}, []string{"arm64"}, false},
+		"it accepts one of two":                  {[]string{"arm64"}, []string{"amd64", "arm64"}, false},
+		"it accepts one more":                    {[]string{"arm64", "amd64"}, []string{"amd64"}, false},
+		"it accepts any where none are named":    {[]string{"arm64"}, nil, false},
+		"it refuses another than the only one":   {[]string{"arm64"}, []string{"amd64"}, true},
+		"it needs none where the profile has it": {nil, []string{"amd64"}, false},
+	} {
+		spec := ubuntu()
+		for _, a := range c.own {
+			spec.Binaries.Kubelet = append(spec.Binaries.Kubelet, bootstrapv1.Download{Architecture: a})
+		}
+		_, err := profile.Plan(spec, &bootstrapv1.Releases{Architectures: c.architectures}, "v1.36.3")
+		invalid, is := errors.AsType[*profile.InvalidError](err)
+		if is != c.refused || is && (invalid.Field != "spec.binaries.kubelet" || !invalid.OfBootstrapConfig()) {
+			t.Errorf("%s: err = %v", name, err)
+		}
+	}
+}

@@ -46,6 +46,9 @@ func Control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
+// Forbidden reports whether Control connects to no server of this address.
+func Forbidden(ip netip.Addr) bool { return forbidden(ip.Unmap().WithZone("")) }
+
 func forbidden(ip netip.Addr) bool {
 	return special(ip) || special(embedded(ip))
 }

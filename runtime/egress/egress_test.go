@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -29,6 +30,9 @@ func TestAddresses(t *testing.T) {
 		_, forbidden := errors.AsType[*egress.ForbiddenError](err)
 		if forbidden == allowed || (err == nil) != allowed {
 			t.Errorf("%s: got %v, want allowed %t", address, err, allowed)
+		}
+		if ip := netip.MustParseAddrPort(address).Addr(); egress.Forbidden(ip) == allowed {
+			t.Errorf("%s: forbidden is %t", address, allowed)
 		}
 	}
 }

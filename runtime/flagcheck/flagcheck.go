@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,14 @@ func AtLeast[T cmp.Ordered](flag string, value, least T) error {
 		return nil
 	}
 	return fmt.Errorf("%s must be at least %v, not %v", flag, least, value)
+}
+
+// AtMost accepts a number or a duration not above the most.
+func AtMost[T cmp.Ordered](flag string, value, most T) error {
+	if value <= most {
+		return nil
+	}
+	return fmt.Errorf("%s must be at most %v, not %v", flag, most, value)
 }
 
 // OffOrAtLeast accepts zero, which turns something off, or a value not below the least.
@@ -40,6 +49,29 @@ func Namespace(flag, value string) error {
 	return fmt.Errorf("%s must be the name of a namespace, with at most 63 lower-case letters, digits and inner dashes, not %q", flag, value)
 }
 
+// Namespaces accepts names of namespaces, or "*" for all.
+func Namespaces(flag string, values []string) error {
+	for _, value := range values {
+		if value != "*" && (value == "" || Namespace(flag, value) != nil) {
+			return fmt.Errorf(`%s must be names of namespaces with commas, or "*" for all, not %q`, flag, strings.Join(values, ","))
+		}
+	}
+	return nil
+}
+
+// URL accepts an absolute URL of HTTP or HTTPS without credentials, query and fragment, or nothing.
+func URL(flag, value string) error {
+	if value == "" {
+		return nil
+	}
+	parsed, err := url.Parse(value)
+	if err == nil && (parsed.Scheme == "https" || parsed.Scheme == "http") && isHost(parsed.Hostname()) && parsed.Hostname() != "" &&
+		(parsed.Port() == "" || isPort(parsed.Port())) && parsed.User == nil && !strings.ContainsAny(value, "?#") {
+		return nil
+	}
+	return fmt.Errorf("%s must be a URL such as https://api.example.org, without credentials and query, not %q", flag, value)
+}
+
 // LabelValue accepts the value of a label, or nothing.
 func LabelValue(flag, value string) error {
 	if len(validation.IsValidLabelValue(value)) == 0 {
@@ -57,14 +89,6 @@ func Address(flag, value string) error {
 		return nil
 	}
 	return fmt.Errorf(`%s must be an address such as ":8080" or "127.0.0.1:8080" with a port up to 65535, or "0" to turn it off, not %q`, flag, value)
-}
-
-// OptionalAddress accepts what [Address] accepts, or nothing for no listener.
-func OptionalAddress(flag, value string) error {
-	if value == "" {
-		return nil
-	}
-	return Address(flag, value)
 }
 
 func isPort(port string) bool {

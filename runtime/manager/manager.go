@@ -40,7 +40,7 @@ func status(stderr io.Writer, program string, err error) int {
 	if err == nil || errors.Is(err, ErrDone) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", program, err)
+	fmt.Fprintf(stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	return 1
 }
 
@@ -57,16 +57,19 @@ const shutdownTimeout = 8 * time.Second
 
 // New sets up the log and returns a manager of the management cluster that the flags and the environment name. The name
 // is that of its leader election Lease and its user agent. Settings have what is the program's own: its scheme, and
-// what its cache and client need; the flags decide the rest.
-func New(name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
-	o.setUpLogging()
-	config, err := ctrl.GetConfig()
+// what its cache and client need; the flags decide the rest. It fails where the API server does not answer soon.
+func New(ctx context.Context, name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
+	config, err := o.findCluster()
 	if err != nil {
-		return nil, fmt.Errorf("finding the management cluster: %w; name a kubeconfig with --kubeconfig or the environment variable KUBECONFIG", err)
+		return nil, err
 	}
+	o.setUpLogging() // after GetConfig, which logs that this is no pod
 	config.QPS, config.Burst, config.UserAgent = o.KubeAPIQPS, o.KubeAPIBurst, name
 	config.Wrap(httplimit.WrapNested)
 	config.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
+	if err := o.checkCluster(ctx, name, config, settings.Scheme); err != nil {
+		return nil, err
+	}
 	made, err := ctrl.NewManager(config, o.apply(name, settings))
 	if err != nil {
 		return nil, fmt.Errorf("making manager: %w", err)

@@ -23,9 +23,10 @@ func TestExitStatus(t *testing.T) {
 		want   int
 		stderr string
 	}{
-		"is 0 at the end":        {nil, 0, ""},
-		"is 0 after --help":      {fmt.Errorf("wrapped: %w", ErrDone), 0, ""},
-		"is 1 with one line why": {errors.New("no server"), 1, "program: no server\n"},
+		"is 0 at the end":                       {nil, 0, ""},
+		"is 0 after --help":                     {fmt.Errorf("wrapped: %w", ErrDone), 0, ""},
+		"is 1 with one line why":                {errors.New("no server"), 1, "program: no server\n"},
+		"is 1 with one line for several errors": {errors.Join(errors.New("no server"), errors.New("no disk")), 1, "program: no server; no disk\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +54,7 @@ func TestHeapStaysBelowTheMemoryLimit(t *testing.T) { //nolint:paralleltest // t
 func TestManagerUsesItsFlags(t *testing.T) {
 	t.Parallel()
 	o, err := Parse("program", []string{
-		"--namespace=ns", "--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false", "--leader-election-namespace=leases",
+		"--namespace=ns", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false", "--leader-election-namespace=leases",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestManagerUsesItsFlags(t *testing.T) {
 	if _, limited := got.Cache.DefaultNamespaces["ns"]; !limited || len(got.Cache.DefaultNamespaces) != 1 {
 		t.Errorf("the cache is of %v", got.Cache.DefaultNamespaces)
 	}
-	if got.Metrics.BindAddress != "0" || got.HealthProbeBindAddress != "" || got.LeaderElection || got.LeaderElectionID != "name" ||
+	if got.Metrics.BindAddress != "0" || got.HealthProbeBindAddress != "0" || got.LeaderElection || got.LeaderElectionID != "name" ||
 		got.LeaderElectionNamespace != "leases" || !got.LeaderElectionReleaseOnCancel || *got.GracefulShutdownTimeout != shutdownTimeout || *got.RetryPeriod != o.RetryPeriod {
 		t.Errorf("settings are %+v", got)
 	}

@@ -34,11 +34,11 @@ func TestANestedObjectHidesNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", path)
-	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false"}, nil)
+	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := New("drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
+	mgr, err := New(t.Context(), "drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

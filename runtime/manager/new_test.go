@@ -44,6 +44,8 @@ func TestNewConnectsAsTheFlagsHaveIt(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
+		case "/version":
+			_, _ = w.Write([]byte(versionAnswer))
 		case "/api":
 			_, _ = w.Write([]byte(`{"kind":"APIVersions","versions":["v1"]}`))
 		case "/apis":
@@ -59,11 +61,11 @@ func TestNewConnectsAsTheFlagsHaveIt(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	useKubeconfig(t, server.URL)
-	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false", "--kube-api-qps=7", "--kube-api-burst=9"}, nil)
+	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false", "--kube-api-qps=7", "--kube-api-burst=9"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := New("drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
+	mgr, err := New(t.Context(), "drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +90,8 @@ func TestBoundedReaderDecodesNoLargeObject(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
+		case "/version":
+			_, _ = w.Write([]byte(versionAnswer))
 		case "/api":
 			_, _ = w.Write([]byte(`{"kind":"APIVersions","versions":[]}`))
 		case "/apis":
@@ -104,11 +108,11 @@ func TestBoundedReaderDecodesNoLargeObject(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	useKubeconfig(t, server.URL)
-	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false"}, nil)
+	o, err := Parse("program", []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := New("drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
+	mgr, err := New(t.Context(), "drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +139,7 @@ func TestNewNamesHowToFindTheManagementCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New("drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
+	_, err = New(t.Context(), "drover-test", o, ctrl.Options{Scheme: scheme.Scheme})
 	if err == nil || !strings.Contains(err.Error(), "--kubeconfig or the environment variable KUBECONFIG") {
 		t.Errorf("got %v", err)
 	}

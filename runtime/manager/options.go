@@ -5,12 +5,14 @@ package manager
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,6 +22,9 @@ import (
 	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/version"
 )
+
+// maxWorkers is more than an API server answers at the same time. Each one is a goroutine of every controller.
+const maxWorkers = 10_000
 
 // ErrDone is the error of arguments that have been answered, such as --help and --version: there is nothing to run.
 var ErrDone = errors.New("the arguments have been answered")
@@ -53,6 +58,8 @@ type Options struct {
 	KubeAPIBurst int
 
 	logging logging
+	// kubeconfig is the value of --kubeconfig, which controller-runtime reads.
+	kubeconfig string
 }
 
 // AllowKubeconfigProxyUsage is the text of --allow-kubeconfig-proxy, which the managers have that connect to workload clusters.
@@ -73,16 +80,17 @@ func parse(stdout io.Writer, program string, args []string, add func(*pflag.Flag
 	if add != nil {
 		add(flags)
 	}
-	err := flags.Parse(args)
+	err := flagcheck.Parse(flags, args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil, ErrDone
 	case err != nil:
-		return nil, fmt.Errorf("reading flags: %w", err)
+		return nil, err
 	case *showVersion:
 		_, err := fmt.Fprintf(stdout, "%s %s\n", program, version.Get())
 		return nil, cmp.Or(err, ErrDone)
 	}
+	o.kubeconfig = flags.Lookup(config.KubeconfigFlagName).Value.String()
 	return o, cmp.Or(flagcheck.NoArguments(flags.Args()), o.validate())
 }
 
@@ -90,8 +98,8 @@ func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8085", "address of the metrics endpoint; 0 turns it off")
 	flags.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics over HTTPS, and only to users who may get the non-resource URL /metrics")
 	flags.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics endpoint; empty makes a self-signed certificate at each start")
-	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":9440", "address of /healthz and /readyz; empty turns them off")
-	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof; empty turns it off")
+	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":9440", "address of /healthz and /readyz; 0 turns them off")
+	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "0", "address of /debug/pprof; 0 turns it off")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "run only while holding the leader election Lease")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the Leases; empty is the namespace of the pod, or kube-system outside of one")
 	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long replicas that do not lead wait for a leader that no longer renews its Lease")
@@ -112,23 +120,27 @@ func (o *Options) addFlags(flags *pflag.FlagSet) {
 func (o *Options) validate() error {
 	if err := cmp.Or(
 		flagcheck.Address("--metrics-bind-address", o.MetricsBindAddress),
-		flagcheck.OptionalAddress("--health-probe-bind-address", o.HealthProbeBindAddress),
-		flagcheck.OptionalAddress("--pprof-bind-address", o.PprofBindAddress),
+		flagcheck.Address("--health-probe-bind-address", o.HealthProbeBindAddress),
+		flagcheck.Address("--pprof-bind-address", o.PprofBindAddress),
 		flagcheck.Namespace("--leader-election-namespace", o.LeaderElectionNamespace),
 		flagcheck.Namespace("--namespace", o.Namespace),
 		flagcheck.LabelValue("--watch-filter", o.WatchFilter),
 		flagcheck.AtLeast("--worker-count", o.WorkerCount, 1),
+		flagcheck.AtMost("--worker-count", o.WorkerCount, maxWorkers),
 		flagcheck.AtLeast("--sync-period", o.SyncPeriod, time.Second),
 		flagcheck.AtLeast("--kube-api-burst", o.KubeAPIBurst, 1),
 		flagcheck.AtLeast("--leader-elect-retry-period", o.RetryPeriod, 100*time.Millisecond),
+		flagcheck.AtLeast("--leader-elect-lease-duration", o.LeaseDuration, time.Second), // a Lease has whole seconds
 	); err != nil {
 		return err
 	}
 	switch {
+	case o.MetricsBindAddress == o.HealthProbeBindAddress && o.MetricsBindAddress != "0" && !strings.HasSuffix(o.MetricsBindAddress, ":0"):
+		return fmt.Errorf("--metrics-bind-address and --health-probe-bind-address must differ, and both are %s", o.MetricsBindAddress)
+	case o.MetricsSecure && o.MetricsBindAddress == "0":
+		return errors.New("--metrics-secure has no effect with --metrics-bind-address=0")
 	case o.MetricsCertDir != "" && !o.MetricsSecure:
 		return errors.New("--metrics-cert-dir has no effect without --metrics-secure")
-	case o.MetricsCertDir != "" && !hasCertificate(o.MetricsCertDir):
-		return fmt.Errorf("--metrics-cert-dir must be a folder with tls.crt and tls.key, not %q", o.MetricsCertDir)
 	case !(o.KubeAPIQPS < 0 || o.KubeAPIQPS > 0): // 0 would be the client's default of 5, and NaN nothing at all
 		return fmt.Errorf("--kube-api-qps must be greater than 0, or negative for no limit, not %v", o.KubeAPIQPS)
 	case o.RenewDeadline <= o.RetryPeriod*6/5: // client-go adds a fifth to the period at random
@@ -136,16 +148,17 @@ func (o *Options) validate() error {
 	case o.LeaseDuration <= o.RenewDeadline:
 		return fmt.Errorf("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: %s, %s", o.LeaseDuration, o.RenewDeadline)
 	}
-	return nil
+	return checkCertificate(o.MetricsCertDir)
 }
 
-// hasCertificate reports whether a folder has a certificate. Without one controller-runtime would make one itself, without a
-// word.
-func hasCertificate(folder string) bool {
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return false
-		}
+// checkCertificate checks that a folder, if it is set, has a certificate. Without one controller-runtime would make one
+// itself, without a word.
+func checkCertificate(folder string) error {
+	if folder == "" {
+		return nil
 	}
-	return true
+	if _, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")); err != nil {
+		return fmt.Errorf("--metrics-cert-dir must be a folder with tls.crt and tls.key, not %q: %w", folder, err)
+	}
+	return nil
 }

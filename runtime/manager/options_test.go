@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/cert"
 )
 
 func TestParse(t *testing.T) {
@@ -22,7 +23,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Options{
-		MetricsBindAddress: ":8085", HealthProbeBindAddress: ":9440", LeaderElect: true, WorkerCount: 20, SyncPeriod: 10 * time.Minute,
+		MetricsBindAddress: ":8085", HealthProbeBindAddress: ":9440", PprofBindAddress: "0", LeaderElect: true, WorkerCount: 20, SyncPeriod: 10 * time.Minute,
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		KubeAPIQPS: -1, KubeAPIBurst: 200, logging: logging{format: "text"},
 	}
@@ -61,6 +62,22 @@ func TestParseNamesInvalidFlags(t *testing.T) {
 			t.Errorf("%s=%s: the error is %v", flag, value, err)
 		}
 	}
+	for want, args := range map[string][]string{
+		"--worker-count must be at most 10000, not 10001":                                                                                           {"--worker-count=10001"},
+		"--leader-elect-lease-duration must be at least 1s, not 500ms":                                                                              {"--leader-elect-lease-duration=500ms", "--leader-elect-renew-deadline=300ms", "--leader-elect-retry-period=100ms"},
+		"--metrics-secure has no effect with --metrics-bind-address=0":                                                                              {"--metrics-secure", "--metrics-bind-address=0"},
+		"--metrics-cert-dir has no effect without --metrics-secure":                                                                                 {"--metrics-cert-dir=/tmp"},
+		"--metrics-bind-address and --health-probe-bind-address must differ, and both are :9440":                                                    {"--metrics-bind-address=:9440"},
+		`--health-probe-bind-address must be an address such as ":8080" or "127.0.0.1:8080" with a port up to 65535, or "0" to turn it off, not ""`: {"--health-probe-bind-address="},
+		`invalid value "maybe" for --leader-elect: must be true or false`:                                                                           {"--leader-elect=maybe"},
+		"-namespace=x must have two dashes: --namespace":                                                                                            {"-namespace=x"},
+		"-version must have two dashes: --version":                                                                                                  {"-version"},
+		"-health-probe-bind-address=0 must have two dashes: --health-probe-bind-address":                                                            {"-health-probe-bind-address=0"},
+	} {
+		if _, err := Parse("program", args, nil); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", args, err, want)
+		}
+	}
 	if _, err := Parse("program", []string{"extra"}, nil); err == nil || !strings.Contains(err.Error(), `"extra" is no flag`) {
 		t.Errorf("with an argument that is no flag the error is %v", err)
 	}
@@ -83,12 +100,21 @@ func TestFolderWithoutACertificateIsRefused(t *testing.T) {
 	if _, err := Parse("program", args, nil); err == nil || !strings.Contains(err.Error(), "--metrics-cert-dir must be a folder with tls.crt and tls.key") {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Parse("program", args, nil); err != nil {
-		t.Error(err)
+	for _, files := range []struct {
+		certificate, key []byte
+		good             bool
+	}{{nil, nil, false}, {certificate, []byte("x"), false}, {certificate, key, true}} {
+		for name, content := range map[string][]byte{"tls.crt": files.certificate, "tls.key": files.key} {
+			if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Parse("program", args, nil); (err == nil) != files.good || err != nil && !strings.HasPrefix(err.Error(), "--metrics-cert-dir must be a folder with") {
+			t.Errorf("got %v, good: %v", err, files.good)
+		}
 	}
 }

@@ -31,13 +31,15 @@ func startManager(t *testing.T, leaderElect bool) (mgr *readyManager, answerList
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
+		case r.URL.Path == "/version":
+			_, _ = w.Write([]byte(versionAnswer))
 		case r.URL.Path == "/api":
 			_, _ = w.Write([]byte(`{"kind":"APIVersions","versions":["v1"]}`))
 		case r.URL.Path == "/apis":
 			_, _ = w.Write([]byte(`{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`))
 		case r.URL.Path == "/api/v1":
 			_, _ = w.Write([]byte(`{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"namespaces","kind":"Namespace","verbs":["list","watch"]}]}`))
-		case strings.HasSuffix(r.URL.Path, "/leases/drover-test"):
+		case strings.HasSuffix(r.URL.Path, "/leases/drover-test"), strings.HasSuffix(r.URL.Path, "/leases") && r.Method == http.MethodPost:
 			_, _ = fmt.Fprintf(w, lease, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
 		case r.URL.Path == "/api/v1/namespaces" && r.URL.Query().Get("sendInitialEvents") == "true":
 			w.WriteHeader(http.StatusUnprocessableEntity) // lists are not streamed
@@ -54,12 +56,12 @@ func startManager(t *testing.T, leaderElect bool) (mgr *readyManager, answerList
 	}))
 	useKubeconfig(t, server.URL)
 	o, err := Parse("program", []string{
-		"--metrics-bind-address=0", "--health-probe-bind-address=", fmt.Sprintf("--leader-elect=%t", leaderElect), "--leader-election-namespace=leases",
+		"--metrics-bind-address=0", "--health-probe-bind-address=0", fmt.Sprintf("--leader-elect=%t", leaderElect), "--leader-election-namespace=leases",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := New("drover-test", o, ctrl.Options{Scheme: scheme.Scheme, Controller: config.Controller{SkipNameValidation: new(true)}})
+	made, err := New(t.Context(), "drover-test", o, ctrl.Options{Scheme: scheme.Scheme, Controller: config.Controller{SkipNameValidation: new(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,20 +21,41 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"drover.io/runtime/flagcheck"
 	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
 func main() {
-	once := pflag.Bool("once", false, "run the demo unattended and exit: 3 machines, scale to 5, roll, scale to 0, delete")
-	timeout := pflag.Duration("timeout", 5*time.Minute, "how long the demo may take with --once")
-	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *once, *timeout); err != nil {
+	once, timeout, err := parse(os.Args[1:], os.Stdout)
+	if err == nil {
+		err = run(ctx, once, timeout)
+	}
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		os.Exit(1)
 	}
+}
+
+// parse reads the arguments. All are checked before --help is answered, which make uses to check them early.
+func parse(args []string, stdout io.Writer) (once bool, timeout time.Duration, err error) {
+	flags := pflag.NewFlagSet("quickstart", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&once, "once", false, "run the demo unattended and exit: 3 machines, scale to 5, roll, scale to 0, delete")
+	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long the demo may take with --once")
+	err = flagcheck.Parse(flags, args)
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return false, 0, err
+	}
+	if wrong := cmp.Or(flagcheck.NoArguments(flags.Args()), flagcheck.AtLeast("--timeout", timeout, time.Second)); wrong != nil {
+		return false, 0, wrong
+	}
+	if err != nil {
+		fmt.Fprint(stdout, "Usage of quickstart:\n", flags.FlagUsages())
+	}
+	return once, timeout, err
 }
 
 func run(ctx context.Context, once bool, timeout time.Duration) (err error) {

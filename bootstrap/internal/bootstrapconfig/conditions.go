@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -75,6 +76,11 @@ func missingReference(field string, ref bootstrapv1.SecretKeyReference) error {
 
 func largeReferences(field string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: the values up to this one, which are taken from Secrets, have more than %d bytes: use smaller ones", field, render.MaxContent), after: poll}
+}
+
+// largeSecret is about a Secret that the API server does not take.
+func largeSecret(size, words int) error {
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("spec.maxSizeBytes: the Secret with the bootstrap data has %d bytes, and no Secret may have more than %d: put less into files and commands; %d bytes are the words of the Secrets in spec.files, which are listed so that the console is quoted without them", size, corev1.MaxSecretSize, words), after: poll}
 }
 
 // requestRefused is tried again because nothing reports that a quota was raised or a policy changed.

@@ -222,6 +222,10 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 	if err != nil {
 		return nil, invalidSpec(err) // it fails again until something is changed
 	}
+	words := strings.Join(node.SecretWords(in), "\n")
+	if size := len(value) + len(format) + len(in.Token) + len(words); size > corev1.MaxSecretSize {
+		return nil, largeSecret(size, len(words))
+	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      s.config.Name,
@@ -236,7 +240,7 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 			valueKey:  value,
 			formatKey: []byte(format),
 			tokenKey:  []byte(s.found.Value()),
-			redactKey: []byte(strings.Join(node.SecretWords(in), "\n")),
+			redactKey: []byte(words),
 		},
 	}
 	return secret, nil

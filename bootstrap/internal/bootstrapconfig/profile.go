@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +51,9 @@ func (r *Reconciler) applyProfile(ctx context.Context, s *state) error {
 	}
 	merged, fields := profile.Merge(&s.config.Spec, &p.Spec.Defaults)
 	release, err := profile.Plan(merged, &p.Spec.Releases, s.machine.Spec.Version)
+	if invalid, is := errors.AsType[*profile.InvalidError](err); is && invalid.OfBootstrapConfig() {
+		return invalidSpec(err)
+	}
 	if err != nil {
 		return releaseUnavailable(name, err, 0)
 	}
@@ -59,41 +61,18 @@ func (r *Reconciler) applyProfile(ctx context.Context, s *state) error {
 	if err != nil {
 		return err
 	}
-	fields = append(fields, release.Set(merged, func(b profile.Binary) string { return known[binaryKeyOf(b)] })...)
+	fields = append(fields, release.Set(merged, known.Of)...)
 	slices.Sort(fields)
 	s.spec = merged
 	s.config.Status.Profile = bootstrapv1.BootstrapConfigProfile{Name: name, Generation: p.Generation, Fields: slices.Compact(fields)}
 	return nil
 }
 
-// binaryKey is what has one checksum.
-type binaryKey struct {
-	component             bootstrapv1.Component
-	version, architecture string
-}
-
-func binaryKeyOf(b profile.Binary) binaryKey {
-	return binaryKey{b.Component, b.Version, b.Architecture}
-}
-
-// knownChecksums are those that the profile has: given in its spec, or read before.
-func knownChecksums(p *bootstrapv1.NodeProfile) map[binaryKey]string {
-	known := map[binaryKey]string{}
-	for _, d := range slices.Concat(p.Status.Releases, p.Spec.Releases.Digests) { // those of the spec replace
-		known[binaryKey{d.Component, d.Version, d.Architecture}] = d.SHA256
-	}
-	return known
-}
-
-func missing(binaries []profile.Binary, known map[binaryKey]string) []profile.Binary {
-	return slices.DeleteFunc(slices.Clone(binaries), func(b profile.Binary) bool { return known[binaryKeyOf(b)] != "" })
-}
-
 // checksums returns the checksum of each binary. Those that the profile does not have yet are read from the checksum files
 // of the release, and stored in its status before they are used.
-func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, binaries []profile.Binary) (map[binaryKey]string, error) {
-	known := knownChecksums(p)
-	unknown := missing(binaries, known)
+func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, binaries []profile.Binary) (profile.Checksums, error) {
+	known := profile.ChecksumsOf(p)
+	unknown := known.Missing(binaries)
 	if len(unknown) == 0 {
 		return known, nil
 	}
@@ -108,7 +87,7 @@ func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, 
 	if err != nil {
 		return nil, err
 	}
-	return found.(map[binaryKey]string), nil
+	return found.(profile.Checksums), nil
 }
 
 // attemptOf identifies an attempt to read checksums. It is a hash, because it is kept and the addresses may be long.
@@ -120,7 +99,7 @@ func attemptOf(p *bootstrapv1.NodeProfile, unknown []profile.Binary) string {
 // readChecksums reads the checksums that the profile lacks, and stores what it has found, also where another one cannot be
 // read. The profile is read from the API server: another BootstrapConfig may just have stored the same ones. It must still
 // be the one that named the servers.
-func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.NodeProfile, binaries []profile.Binary) (map[binaryKey]string, error) {
+func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.NodeProfile, binaries []profile.Binary) (profile.Checksums, error) {
 	p := &bootstrapv1.NodeProfile{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
 		return nil, fmt.Errorf("reading NodeProfile: %w", err)
@@ -128,11 +107,10 @@ func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.Node
 	if p.UID != cached.UID || p.Generation != cached.Generation {
 		return nil, apierrors.NewConflict(bootstrapv1.GroupVersion.WithResource("nodeprofiles").GroupResource(), p.Name, errors.New("the cache is behind"))
 	}
-	known := knownChecksums(p)
-	unknown := missing(binaries, known)
-	if len(p.Status.Releases)+len(unknown) > bootstrapv1.MaxReleases {
-		return nil, releaseUnavailable(p.Name, fmt.Errorf(
-			"status.releases: has no place for %d more checksums: remove those of old versions with kubectl edit --subresource=status", len(unknown)), poll)
+	known := profile.ChecksumsOf(p)
+	unknown := known.Missing(binaries)
+	if err := profile.CheckPlace(p, unknown); err != nil {
+		return nil, releaseUnavailable(p.Name, err, poll)
 	}
 	sums, problems := make([]string, len(unknown)), make([]error, len(unknown))
 	var reading sync.WaitGroup
@@ -143,7 +121,7 @@ func (r *Reconciler) readChecksums(ctx context.Context, cached *bootstrapv1.Node
 	stored := slices.Clone(p.Status.Releases)
 	for i, b := range unknown {
 		if problems[i] == nil {
-			known[binaryKeyOf(b)] = sums[i]
+			known.Add(b, sums[i])
 			stored = append(stored, bootstrapv1.ReleaseDigest{
 				Component: b.Component, Version: b.Version, Architecture: b.Architecture, SHA256: sums[i],
 			})
@@ -173,23 +151,14 @@ func (r *Reconciler) storeChecksums(ctx context.Context, p *bootstrapv1.NodeProf
 }
 
 func (r *Reconciler) readChecksum(ctx context.Context, p *bootstrapv1.NodeProfile, b profile.Binary) (string, error) {
-	if b.ChecksumURL == "" {
-		return "", fmt.Errorf("spec.releases.digests: has no checksum of %s %s for %s, and that of a mirror without https is not trusted: add it", b.Component, b.Version, b.Architecture)
+	if err := profile.CheckTrusted(b); err != nil {
+		return "", err
 	}
 	sum, err := r.ReadChecksum(ctx, b.ChecksumURL, b.URL, p.Spec.Defaults.TrustedCAs)
 	if err != nil {
-		return "", fmt.Errorf("the checksum of %s %s for %s cannot be read from %s: %w: correct spec.releases, or add the checksum to spec.releases.digests",
-			b.Component, b.Version, b.Architecture, redacted(b.ChecksumURL), err)
+		return "", profile.Unreadable(b, err)
 	}
 	return sum, nil
-}
-
-func redacted(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return "its URL"
-	}
-	return parsed.Redacted()
 }
 
 // configsOfProfile are the BootstrapConfigs that wait for a NodeProfile, or whose data may still be replaced.

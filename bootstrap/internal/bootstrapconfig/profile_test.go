@@ -222,6 +222,19 @@ func TestAVersionWithoutReleasesIsRefused(t *testing.T) {
 	}
 }
 
+// The binary is that of the BootstrapConfig, so the condition does not name the profile.
+func TestABinaryForAnArchitectureThatTheProfileHasNotIsRefused(t *testing.T) {
+	f := newFixture(t)
+	f.profile(newMirror(t), func(p *bootstrapv1.NodeProfile) { p.Spec.Releases.Architectures = []string{"amd64"} })
+	message := f.eventually(f.config(f.machine("m1"), func(b *bootstrapv1.BootstrapConfig) {
+		ofProfile(b)
+		b.Spec.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "arm64", URL: "https://a.example.test/kubelet", SHA256: strings.Repeat("0", 64)}}
+	}), clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
+	if !strings.HasPrefix(message, "spec.binaries.kubelet: is for arm64, and spec.releases.architectures of the NodeProfile has amd64") {
+		t.Errorf("message = %q", message)
+	}
+}
+
 func TestAMirrorWithoutTLSNeedsDigests(t *testing.T) {
 	f, m := newFixture(t), newMirror(t)
 	f.profile(m, func(p *bootstrapv1.NodeProfile) { p.Spec.Releases.Mirror = strings.Replace(m.url, "https", "http", 1) })

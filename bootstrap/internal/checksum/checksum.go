@@ -16,6 +16,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"regexp"
@@ -41,6 +42,9 @@ const (
 func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if err := Check(checksumURL, authorities); err != nil {
+		return "", err
+	}
 	client, err := newClient(authorities)
 	if err != nil {
 		return "", err
@@ -48,10 +52,7 @@ func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, checksumURL, nil)
 	if err != nil {
-		return "", errors.New("its URL cannot be parsed")
-	}
-	if request.URL.Scheme != "https" {
-		return "", errors.New("its URL is not https")
+		return "", errURL
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -71,10 +72,27 @@ func Read(ctx context.Context, checksumURL, fileURL, authorities string) (string
 	return parse(content, fileName(fileURL))
 }
 
-func newClient(authorities string) (*http.Client, error) {
+var errURL = errors.New("its URL cannot be parsed")
+
+// Check fails for what Read refuses before it connects to a server.
+func Check(checksumURL, authorities string) error {
 	if err := keysize.CheckCertificates([]byte(authorities)); err != nil {
-		return nil, fmt.Errorf("the authorities that are to be trusted are refused: %w", err)
+		return fmt.Errorf("the authorities that are to be trusted are refused: %w", err)
 	}
+	parsed, err := url.Parse(checksumURL)
+	if err != nil {
+		return errURL
+	}
+	if parsed.Scheme != "https" {
+		return errors.New("its URL is not https")
+	}
+	if ip, err := netip.ParseAddr(parsed.Hostname()); err == nil && egress.Forbidden(ip) {
+		return errForbidden
+	}
+	return nil
+}
+
+func newClient(authorities string) (*http.Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("reading the authorities of the host: %w", err)

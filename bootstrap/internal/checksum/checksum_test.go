@@ -177,3 +177,25 @@ func TestAuthoritiesWithLargeKeysAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestCheckNeedsNoServer: what is refused in any case is refused before a connection is made.
+func TestCheckNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://a.example.test/sum":       "",
+		"https://10.0.0.1/sum":             "",
+		"http://a.example.test/sum":        "its URL is not https",
+		"https://a.example.test:x/sum":     "its URL cannot be parsed",
+		"https://169.254.169.254/sum":      errForbidden.Error(),
+		"https://[fe80::1]/sum":            errForbidden.Error(),
+		"https://[::ffff:169.254.0.1]:1/a": errForbidden.Error(),
+	} {
+		got := ""
+		if err := Check(address, ""); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: err = %q, want %q", address, got, want)
+		}
+	}
+}

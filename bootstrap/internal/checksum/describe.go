@@ -14,6 +14,8 @@ import (
 	"drover.io/runtime/egress"
 )
 
+var errForbidden = errors.New("link-local, multicast, unspecified and metadata addresses are not connected to")
+
 // describe returns why there is no answer, in words of its own: the errors of the HTTP client quote what the server
 // returned, such as where it redirects to, and have addresses and ports that differ each time.
 func describe(err error) error {
@@ -23,7 +25,7 @@ func describe(err error) error {
 		}
 	}
 	if _, is := errors.AsType[*egress.ForbiddenError](err); is {
-		return errors.New("link-local, multicast, unspecified and metadata addresses are not connected to")
+		return errForbidden
 	}
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
 		return describeCertificate(err)

@@ -4,21 +4,17 @@
 package preview
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
-	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/admission"
 )
 
 // Manifests are the objects of files that matter here.
@@ -27,174 +23,264 @@ type Manifests struct {
 	profiles []bootstrapv1.NodeProfile
 	machines []machine
 	clusters []clusterv1.Cluster
+	skipped  []string
+
+	kinds *admission.Kinds
+	seen  map[string]bool
 }
+
+// NewManifests returns Manifests without objects.
+func NewManifests(kinds *admission.Kinds) *Manifests {
+	return &Manifests{kinds: kinds, seen: map[string]bool{}}
+}
+
+// Skipped are the kinds and names of the objects of other projects, which are not checked.
+func (m *Manifests) Skipped() []string { return m.skipped }
 
 // config is a BootstrapConfig, or a template of such.
 type config struct {
 	kind, namespace, name string
 	spec                  *bootstrapv1.BootstrapConfigSpec
+	given                 any // the specification without the defaults of the schema
 }
 
-// machine is a Machine, or the template of a MachineDeployment.
+func (c *config) String() string { return c.kind + " " + c.name }
+
+// machine is a Machine, or the template of a MachineSet or MachineDeployment.
 type machine struct {
-	name, namespace, version, cluster string
-	ref                               clusterv1.ContractVersionedObjectReference
+	kind, name, namespace string
+	spec                  *clusterv1.MachineSpec
 }
 
-// header is what all objects have.
-type header struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Items      []json.RawMessage `json:"items"`
-}
+func (m *machine) String() string { return m.kind + " " + m.name }
 
-// Read adds the objects of a file with manifests in YAML or JSON. Kinds that do not matter, such as Secrets, are ignored.
-func (m *Manifests) Read(from io.Reader) error {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(from))
-	for n := 1; ; n++ {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = m.add(document)
-		}
-		if err != nil {
-			return fmt.Errorf("document %d: %s", n, strings.Join(strings.Fields(err.Error()), " "))
-		}
+// field is the path of a field of the specification of a Machine.
+func (m *machine) field(of string) string {
+	if m.kind == "Machine" {
+		return "spec." + of
 	}
+	return "spec.template.spec." + of
 }
 
-func (m *Manifests) add(document []byte) error {
-	var h header
-	if err := yaml.Unmarshal(document, &h); err != nil {
-		return err
+// hostName is the name of the Machine, or one that its Machines may have: machine-controller cuts them.
+func (m *machine) hostName() string {
+	const longest = 63
+	if m.kind == "Machine" {
+		return m.name
 	}
-	if h.Kind == "List" {
-		for _, item := range h.Items {
-			if err := m.add(item); err != nil {
-				return err
-			}
-		}
+	name := m.name + "-abcde-abcde"
+	return name[:min(len(name), longest)]
+}
+
+// configKind is what a Machine of this kind refers to.
+func (m *machine) configKind() string {
+	if m.kind == "Machine" {
+		return "BootstrapConfig"
+	}
+	return "BootstrapConfigTemplate"
+}
+
+// add adds an object, and returns what is wrong with it.
+func (m *Manifests) add(object map[string]any) []error {
+	u := &unstructured.Unstructured{Object: object}
+	kind := u.GroupVersionKind()
+	own, err := m.kinds.Check(kind)
+	if err != nil {
+		return []error{err}
+	}
+	title := strings.TrimSpace(kind.Kind + " " + nameOf(object))
+	if !own {
+		m.skipped = append(m.skipped, title)
 		return nil
 	}
-	known := map[schema.GroupVersionKind]func([]byte) error{
-		bootstrapv1.GroupVersion.WithKind("BootstrapConfig"):         m.addConfig,
-		bootstrapv1.GroupVersion.WithKind("BootstrapConfigTemplate"): m.addTemplate,
-		bootstrapv1.GroupVersion.WithKind("NodeProfile"):             m.addProfile,
-		clusterv1.GroupVersion.WithKind("Machine"):                   m.addMachine,
-		clusterv1.GroupVersion.WithKind("MachineDeployment"):         m.addDeployment,
-		clusterv1.GroupVersion.WithKind("Cluster"):                   m.addCluster,
+	if kind.Kind != "NodeProfile" { // whose status has checksums
+		delete(object, "status") // as the API server does
 	}
-	of := schema.FromAPIVersionAndKind(h.APIVersion, h.Kind)
-	for kind, add := range known {
-		switch {
-		case kind == of:
-			return add(document)
-		case kind.GroupKind() == of.GroupKind():
-			return fmt.Errorf("%s has the apiVersion %s, must be %s", h.Kind, h.APIVersion, kind.GroupVersion())
+	given := u.DeepCopy().Object
+	problems, err := m.kinds.Admit(kind, object)
+	if err != nil {
+		return []error{err}
+	}
+	if key := strings.Join([]string{kind.GroupKind().String(), u.GetNamespace(), u.GetName()}, " "); len(problems) == 0 && u.GetName() != "" {
+		if m.seen[key] {
+			problems = append(problems, "is in the files twice")
 		}
+		m.seen[key] = true
+	}
+	var all []error
+	for _, problem := range problems {
+		all = append(all, fmt.Errorf("%s: %s", title, problem))
+	}
+	if len(all) > 0 {
+		return all
+	}
+	if err := m.decode(kind, object, given); err != nil {
+		return []error{fmt.Errorf("%s: %w", title, err)}
 	}
 	return nil
 }
 
-// decode refuses fields that a kind does not have, as the API server does.
-func decode(document []byte, into any) error { return yaml.UnmarshalStrict(document, into) }
-
-func (m *Manifests) addConfig(document []byte) error {
-	c := &bootstrapv1.BootstrapConfig{}
-	err := decode(document, c)
-	m.configs = append(m.configs, config{"BootstrapConfig", c.Namespace, c.Name, &c.Spec})
-	return err
+// nameOf is the name of an object, or the start of one; empty if there is none.
+func nameOf(object map[string]any) string {
+	name, _, _ := unstructured.NestedString(object, "metadata", "name")
+	if name == "" {
+		name, _, _ = unstructured.NestedString(object, "metadata", "generateName")
+	}
+	return name
 }
 
-func (m *Manifests) addTemplate(document []byte) error {
-	t := &bootstrapv1.BootstrapConfigTemplate{}
-	err := decode(document, t)
-	m.configs = append(m.configs, config{"BootstrapConfigTemplate", t.Namespace, t.Name, &t.Spec.Template.Spec})
-	return err
+// decode reads an object of a kind that matters.
+func (m *Manifests) decode(kind schema.GroupVersionKind, object, given map[string]any) error {
+	name := nameOf(object)
+	switch kind {
+	case bootstrapv1.GroupVersion.WithKind("BootstrapConfig"):
+		c, err := decode[bootstrapv1.BootstrapConfig](object)
+		m.configs = append(m.configs, config{kind.Kind, c.Namespace, name, &c.Spec, given["spec"]})
+		return err
+	case bootstrapv1.GroupVersion.WithKind("BootstrapConfigTemplate"):
+		t, err := decode[bootstrapv1.BootstrapConfigTemplate](object)
+		spec, _, _ := unstructured.NestedFieldNoCopy(given, "spec", "template", "spec")
+		m.configs = append(m.configs, config{kind.Kind, t.Namespace, name, &t.Spec.Template.Spec, spec})
+		return err
+	case bootstrapv1.GroupVersion.WithKind("NodeProfile"):
+		p, err := decode[bootstrapv1.NodeProfile](object)
+		m.profiles = append(m.profiles, *p)
+		return err
+	case clusterv1.GroupVersion.WithKind("Machine"):
+		o, err := decode[clusterv1.Machine](object)
+		m.machines = append(m.machines, machine{kind.Kind, name, o.Namespace, &o.Spec})
+		return err
+	case clusterv1.GroupVersion.WithKind("MachineSet"):
+		o, err := decode[clusterv1.MachineSet](object)
+		m.machines = append(m.machines, machine{kind.Kind, name, o.Namespace, &o.Spec.Template.Spec})
+		return err
+	case clusterv1.GroupVersion.WithKind("MachineDeployment"):
+		o, err := decode[clusterv1.MachineDeployment](object)
+		m.machines = append(m.machines, machine{kind.Kind, name, o.Namespace, &o.Spec.Template.Spec})
+		return err
+	case clusterv1.GroupVersion.WithKind("Cluster"):
+		c, err := decode[clusterv1.Cluster](object)
+		m.clusters = append(m.clusters, *c)
+		return err
+	}
+	return nil
 }
 
-func (m *Manifests) addProfile(document []byte) error {
-	p := bootstrapv1.NodeProfile{}
-	err := decode(document, &p)
-	m.profiles = append(m.profiles, p)
-	return err
-}
-
-func (m *Manifests) addMachine(document []byte) error {
-	o := &clusterv1.Machine{}
-	err := decode(document, o)
-	m.machines = append(m.machines, machine{o.Name, o.Namespace, o.Spec.Version, o.Spec.ClusterName, o.Spec.Bootstrap.ConfigRef})
-	return err
-}
-
-func (m *Manifests) addDeployment(document []byte) error {
-	o := &clusterv1.MachineDeployment{}
-	err := decode(document, o)
-	spec := o.Spec.Template.Spec
-	m.machines = append(m.machines, machine{o.Name, o.Namespace, spec.Version, spec.ClusterName, spec.Bootstrap.ConfigRef})
-	return err
-}
-
-func (m *Manifests) addCluster(document []byte) error {
-	c := clusterv1.Cluster{}
-	err := decode(document, &c)
-	m.clusters = append(m.clusters, c)
-	return err
+func decode[T any](object map[string]any) (*T, error) {
+	into := new(T)
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return into, fmt.Errorf("writing JSON: %w", err)
+	}
+	return into, json.Unmarshal(raw, into)
 }
 
 // same reports whether two objects may be in one namespace. A manifest often has none.
 func same(a, b string) bool { return a == b || a == "" || b == "" }
 
+// checkReferences returns what is wrong with the references of Machines to BootstrapConfigs.
+func (m *Manifests) checkReferences() error {
+	var all []error
+	for _, each := range m.machines {
+		ref, kind := each.spec.Bootstrap.ConfigRef, each.configKind()
+		ours := ref.Kind == "BootstrapConfig" || ref.Kind == "BootstrapConfigTemplate"
+		switch {
+		case ref.APIGroup == bootstrapv1.GroupVersion.Group && ref.Kind != kind:
+			all = append(all, fmt.Errorf("%s: %s: is %s, must be %s", &each, each.field("bootstrap.configRef.kind"), ref.Kind, kind))
+		case ours && ref.APIGroup != bootstrapv1.GroupVersion.Group:
+			all = append(all, fmt.Errorf("%s: %s: is %s, must be %s for a %s", &each, each.field("bootstrap.configRef.apiGroup"), ref.APIGroup, bootstrapv1.GroupVersion.Group, kind))
+		}
+	}
+	return errors.Join(all...)
+}
+
 // profileOf is the NodeProfile that a BootstrapConfig refers to.
 func (m *Manifests) profileOf(c config, name string) (*bootstrapv1.NodeProfile, error) {
-	found := slices.DeleteFunc(slices.Clone(m.profiles), func(p bootstrapv1.NodeProfile) bool { return p.Name != name || !same(p.Namespace, c.namespace) })
-	if len(found) != 1 {
-		return nil, fmt.Errorf("spec.profileRef.name: there are %d NodeProfiles %q of its namespace in the files, must be one", len(found), name)
+	var found []*bootstrapv1.NodeProfile
+	var others []string
+	for i := range m.profiles {
+		if p := &m.profiles[i]; p.Name == name && same(p.Namespace, c.namespace) {
+			found = append(found, p)
+		} else {
+			others = append(others, strings.TrimPrefix(p.Namespace+"/"+p.Name, "/"))
+		}
 	}
-	return &found[0], nil
+	field := "spec.profileRef.name"
+	if c.kind != "BootstrapConfig" {
+		field = "spec.template." + field
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return nil, fmt.Errorf("%s: there are %d NodeProfiles %q of its namespace in the files, must be one", field, len(found), name)
+	case len(others) > 0:
+		return nil, fmt.Errorf("%s: there is no NodeProfile %q of its namespace in the files, only %s: correct the name or the namespace, or name the file that has it", field, name, strings.Join(others, ", "))
+	}
+	return nil, fmt.Errorf("%s: there is no NodeProfile %q in the files: name the file that has it", field, name)
 }
 
 // machineOf is the Machine that refers to a BootstrapConfig, or the first MachineDeployment with its template; nil if there is
 // none.
 func (m *Manifests) machineOf(c config) (*machine, error) {
-	var found []machine
-	for _, each := range m.machines {
-		if each.ref.Kind == c.kind && each.ref.Name == c.name && same(each.namespace, c.namespace) {
+	var found []*machine
+	for i := range m.machines {
+		each := &m.machines[i]
+		if ref := each.spec.Bootstrap.ConfigRef; ref.Kind == c.kind && ref.Name == c.name && same(each.namespace, c.namespace) {
 			found = append(found, each)
 		}
 	}
 	for _, each := range found {
-		if each.version != found[0].version || each.cluster != found[0].cluster {
-			return nil, fmt.Errorf("%s and %s refer to it, with other versions or Clusters: name the file of one of them", found[0].name, each.name)
+		if each.spec.Version != found[0].spec.Version || each.spec.ClusterName != found[0].spec.ClusterName {
+			return nil, fmt.Errorf("%s and %s refer to it, with other versions or Clusters: name the file of one of them", found[0], each)
 		}
 	}
 	if len(found) == 0 {
 		return nil, nil
 	}
-	return &found[0], nil
+	return found[0], nil
+}
+
+// noMachine is the error where the version of Kubernetes is not known. It names the Machines that refer to other
+// BootstrapConfigs.
+func (m *Manifests) noMachine(c config) error {
+	var others []string
+	for i := range m.machines {
+		if ref := m.machines[i].spec.Bootstrap.ConfigRef; ref.Kind == c.kind {
+			others = append(others, fmt.Sprintf("%s refers to %q", &m.machines[i], ref.Name))
+		}
+	}
+	known := ""
+	if len(others) > 0 {
+		known = " (" + strings.Join(others, ", ") + ")"
+	}
+	of := "MachineDeployment"
+	if c.kind == "BootstrapConfig" {
+		of = "Machine"
+	}
+	return fmt.Errorf("there is no %s in the files that refers to it%s, and its version decides which binaries of the NodeProfile are used: correct the name, or name the file that has it", of, known)
 }
 
 // clusterOf is the Cluster of the Machine, or the only one; nil if there is none.
 func (m *Manifests) clusterOf(c config, of *machine) (*clusterv1.Cluster, error) {
-	found := slices.DeleteFunc(slices.Clone(m.clusters), func(each clusterv1.Cluster) bool {
-		return !same(each.Namespace, c.namespace) || of != nil && of.cluster != each.Name
-	})
-	switch len(found) {
-	case 0:
-		return nil, nil
-	case 1:
-		return &found[0], nil
+	var found []*clusterv1.Cluster
+	var others []string
+	for i := range m.clusters {
+		switch each := &m.clusters[i]; {
+		case !same(each.Namespace, c.namespace):
+		case of != nil && of.spec.ClusterName != each.Name:
+			others = append(others, each.Name)
+		default:
+			found = append(found, each)
+		}
 	}
-	return nil, fmt.Errorf("there are %d Clusters in the files that may be its own: name the file of one of them", len(found))
-}
-
-// redacted is a URL without its password.
-func redacted(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return "its URL"
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return nil, fmt.Errorf("there are %d Clusters in the files that may be its own: name the file of one of them", len(found))
+	case len(others) > 0:
+		return nil, &subjectError{of.String(), fmt.Errorf("%s: there is no Cluster %q in the files, only %s: correct the name, or name the file that has it", of.field("clusterName"), of.spec.ClusterName, strings.Join(others, ", "))}
 	}
-	return parsed.Redacted()
+	return nil, nil
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -18,28 +17,51 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// print writes the merged specification with a comment behind each value that is not of the BootstrapConfig alone.
-func (s *resolved) print(out io.Writer, title string) error {
+// text is the merged specification in YAML, with a comment behind each value that is where it comes from.
+func (s *resolved) text() ([]byte, error) {
 	merged, err := tree(s.merged)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	own, err := tree(s.own)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	under, err := tree(s.under)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	s.trees.merged, s.trees.under = merged, under
+	s.markDefaults("", merged, own, s.given)
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
 	if err := errors.Join(encoder.Encode(s.annotate("", merged, own, under)), encoder.Close()); err != nil {
-		return fmt.Errorf("writing YAML: %w", err)
+		return nil, fmt.Errorf("writing YAML: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "# %s\n%s\n", title, bytes.TrimRight(text.Bytes(), "\n"))
-	return err
+	return bytes.TrimRight(text.Bytes(), "\n"), nil
+}
+
+// markDefaults finds the values of the BootstrapConfig that it was not given: those are defaults of the schema.
+func (s *resolved) markDefaults(path string, merged, own, given any) {
+	switch own := own.(type) {
+	case absent:
+	case map[string]any:
+		for key := range own {
+			s.markDefaults(strings.TrimPrefix(path+"."+key, "."), at(merged, key), own[key], at(given, key))
+		}
+	case []any:
+		all, _ := merged.([]any)
+		of, _ := given.([]any)
+		for i := range min(len(own), len(of), len(all)) {
+			j := len(all) - len(own) + i // the profile's are put before them
+			s.markDefaults(path+"["+strconv.Itoa(j)+"]", all[j], own[i], of[i])
+		}
+	default:
+		if given == (absent{}) {
+			s.origins[path] = ofDefault
+		}
+	}
 }
 
 // tree is a value as JSON has it.
@@ -76,7 +98,8 @@ func (s *resolved) annotate(path string, merged, own, under any) *yaml.Node {
 	if err := n.Encode(scalar(merged)); err != nil {
 		n.SetString(fmt.Sprint(merged))
 	}
-	if n.LineComment = s.origin(path, merged, own, under); n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	s.values[path] = s.origin(path, merged, own, under)
+	if n.LineComment = s.values[path]; n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		n.HeadComment, n.LineComment = n.LineComment, "" // there is no place behind a text of several lines
 	}
 	return n

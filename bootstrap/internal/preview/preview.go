@@ -3,7 +3,8 @@
 
 // Package preview shows what a BootstrapConfig becomes with its NodeProfile, from manifests and without a cluster: each field
 // of the specification that hosts get, and where its value comes from. It reads no Secrets and no server. Command bootstrap
-// calls it.
+// calls it. What the API server or the controller refuse, it refuses with their words: it has the schemas of package
+// admission, and the checks of packages profile, checksum, node and render.
 package preview
 
 import (
@@ -12,36 +13,65 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"reflect"
-	"slices"
 	"strconv"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/checksum"
 	"drover.io/bootstrap/node"
 	"drover.io/bootstrap/profile"
 )
 
 // Write writes the specification of each BootstrapConfig and BootstrapConfigTemplate as YAML, with the origin of each value as
-// a comment. Nothing is written where one of them is wrong.
+// a comment. Nothing is written where one of them is wrong; the error has a line for each.
 func Write(to io.Writer, m *Manifests) error {
 	if len(m.configs) == 0 {
 		return errors.New("there is no BootstrapConfig and no BootstrapConfigTemplate in the files")
 	}
+	if err := m.checkReferences(); err != nil {
+		return err
+	}
 	var out bytes.Buffer
+	var problems []error
 	for i, c := range m.configs {
 		if i > 0 {
 			out.WriteString("---\n")
 		}
-		if err := write(&out, m, c); err != nil {
-			return fmt.Errorf("%s %s: %w", c.kind, c.name, err)
+		for _, err := range each(write(&out, m, c)) {
+			if elsewhere, is := errors.AsType[*subjectError](err); is {
+				problems = append(problems, fmt.Errorf("%s, for %s: %w", elsewhere.subject, &c, elsewhere.err))
+			} else {
+				problems = append(problems, fmt.Errorf("%s: %w", &c, err))
+			}
 		}
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
 	}
 	_, err := to.Write(out.Bytes())
 	return err
 }
+
+// each are the errors that one was joined from.
+func each(err error) []error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// subjectError is about another object than the BootstrapConfig.
+type subjectError struct {
+	subject string
+	err     error
+}
+
+func (e *subjectError) Error() string { return e.subject + ": " + e.err.Error() }
 
 func write(out io.Writer, m *Manifests, c config) error {
 	machine, err := m.machineOf(c)
@@ -56,18 +86,26 @@ func write(out io.Writer, m *Manifests, c config) error {
 	if err != nil {
 		return err
 	}
+	content, err := s.text()
+	if err != nil {
+		return err
+	}
 	if err := s.check(machine, cluster); err != nil {
 		return err
 	}
-	return s.print(out, c.kind+" "+c.name)
+	_, err = fmt.Fprintf(out, "# %s\n%s\n", &c, content)
+	return err
 }
 
 // resolved is a specification with what is known of its origins.
 type resolved struct {
 	merged, own   *bootstrapv1.BootstrapConfigSpec
+	given         any
 	under         *bootstrapv1.NodeDefaults
 	profile, kind string            // what fields come from
 	origins       map[string]string // of fields that are of neither
+	values        map[string]string // the origin of each value
+	trees         struct{ merged, under any }
 }
 
 const (
@@ -78,7 +116,10 @@ const (
 
 // resolve does what the controller does, with the checksums that the profile has already.
 func (m *Manifests) resolve(c config, machine *machine, cluster *clusterv1.Cluster) (*resolved, error) {
-	s := &resolved{merged: c.spec.DeepCopy(), own: c.spec, under: &bootstrapv1.NodeDefaults{}, kind: c.kind, origins: map[string]string{}}
+	s := &resolved{
+		merged: c.spec.DeepCopy(), own: c.spec, given: c.given, under: &bootstrapv1.NodeDefaults{}, kind: c.kind,
+		origins: map[string]string{}, values: map[string]string{},
+	}
 	if name := c.spec.ProfileRef.Name; name != "" {
 		p, err := m.profileOf(c, name)
 		if err != nil {
@@ -86,7 +127,18 @@ func (m *Manifests) resolve(c config, machine *machine, cluster *clusterv1.Clust
 		}
 		s.profile, s.under = "NodeProfile "+p.Name, &p.Spec.Defaults
 		s.merged, _ = profile.Merge(c.spec, s.under)
-		if err := s.addRelease(p, machine); err != nil {
+		version := ""
+		if machine != nil {
+			version = machine.spec.Version
+		}
+		release, err := profile.Plan(s.merged, &p.Spec.Releases, version)
+		if invalid, is := errors.AsType[*profile.InvalidError](err); is && machine == nil && invalid.Field == profile.VersionField {
+			return nil, m.noMachine(c)
+		}
+		if err != nil {
+			return nil, s.locate(err, machine)
+		}
+		if err := s.addRelease(p, release, version); err != nil {
 			return nil, err
 		}
 	}
@@ -94,36 +146,34 @@ func (m *Manifests) resolve(c config, machine *machine, cluster *clusterv1.Clust
 	return s, nil
 }
 
-func (s *resolved) addRelease(p *bootstrapv1.NodeProfile, of *machine) error {
-	version := ""
-	if of != nil {
-		version = of.version
-	}
-	release, err := profile.Plan(s.merged, &p.Spec.Releases, version)
-	if err != nil {
-		if of == nil {
-			return fmt.Errorf("there is no Machine and no MachineDeployment that refers to it in the files, whose version the NodeProfile needs: %w", err)
+// addRelease adds binaries. The checksums that the profile does not have must be readable, as far as that can be known
+// without reading them.
+func (s *resolved) addRelease(p *bootstrapv1.NodeProfile, release *profile.Release, version string) error {
+	known := profile.ChecksumsOf(p)
+	missing := known.Missing(release.Binaries)
+	problems := []error{s.locate(profile.CheckPlace(p, missing), nil)}
+	for _, b := range missing {
+		err := profile.CheckTrusted(b)
+		if err == nil {
+			err = checksum.Check(b.ChecksumURL, p.Spec.Defaults.TrustedCAs)
+			if err != nil {
+				err = &subjectError{s.profile, profile.Unreadable(b, err)}
+			}
 		}
-		return err
+		problems = append(problems, s.locate(err, nil))
 	}
-	known := map[[3]string]string{}
-	for _, d := range slices.Concat(p.Status.Releases, p.Spec.Releases.Digests) {
-		known[[3]string{string(d.Component), d.Version, d.Architecture}] = d.SHA256
+	if err := errors.Join(problems...); err != nil {
+		return err
 	}
 	at := map[bootstrapv1.Component]int{}
 	fields := release.Set(s.merged, func(b profile.Binary) string {
 		path := "binaries." + string(b.Component) + "[" + strconv.Itoa(at[b.Component]) + "].sha256"
 		at[b.Component]++
-		digest := known[[3]string{string(b.Component), b.Version, b.Architecture}]
-		switch {
-		case digest != "":
+		if digest := known.Of(b); digest != "" {
 			s.origins[path] = s.profile
 			return digest
-		case b.ChecksumURL == "":
-			s.origins[path] = "none: add it to spec.releases.digests of the NodeProfile"
-		default:
-			s.origins[path] = "to be read from " + redacted(b.ChecksumURL)
 		}
+		s.origins[path] = "to be read from " + b.ChecksumSource()
 		return unread
 	})
 	for _, field := range fields {
@@ -135,13 +185,11 @@ func (s *resolved) addRelease(p *bootstrapv1.NodeProfile, of *machine) error {
 // unread is printed in place of a checksum that is read when the first machine is created.
 const unread = "?"
 
-// addDefaults has the values of the schema, and those that hosts get of their Cluster.
+// addDefaults has the values that the controller has for the fields of an object without defaults of the schema, and those
+// that hosts get of their Cluster.
 func (s *resolved) addDefaults(cluster *clusterv1.Cluster) {
 	if s.merged.Join.TokenTTLSeconds == nil {
 		s.merged.Join.TokenTTLSeconds, s.origins["join.tokenTTLSeconds"] = ptr.To[int32](1800), ofDefault
-	}
-	if s.merged.MaxSizeBytes == nil {
-		s.merged.MaxSizeBytes, s.origins["maxSizeBytes"] = ptr.To[int32](16384), ofDefault
 	}
 	if cluster == nil {
 		return
@@ -160,53 +208,4 @@ func endpointOf(cluster *clusterv1.Cluster) string {
 		return ""
 	}
 	return net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
-}
-
-// Stand-ins for what is not in the files: a host is described with them, and thrown away.
-const (
-	anyEndpoint = "api.example.test:6443"
-	anyToken    = "abcdef.0123456789abcdef"
-	anyCA       = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-	anySecret   = `{"auths":{"registry.example.test":{"username":"user","password":"password"}}}`
-)
-
-// check describes a host, as the controller does. Every Secret has the same value.
-func (s *resolved) check(of *machine, cluster *clusterv1.Cluster) error {
-	in := node.Input{Spec: s.merged, MachineName: "machine", Endpoint: anyEndpoint, CA: []byte(anyCA), Token: anyToken, Secrets: map[bootstrapv1.SecretKeyReference][]byte{}}
-	for _, ref := range references(reflect.ValueOf(s.merged)) {
-		in.Secrets[ref] = []byte(anySecret)
-	}
-	if of != nil {
-		in.MachineName, in.Version = of.name, of.version
-	}
-	if cluster != nil {
-		in.ClusterDomain = cluster.Spec.ClusterNetwork.ServiceDomain
-	}
-	_, err := node.Describe(in)
-	return err
-}
-
-// references are all references to keys of Secrets.
-func references(v reflect.Value) []bootstrapv1.SecretKeyReference {
-	if ref, is := v.Interface().(bootstrapv1.SecretKeyReference); is {
-		return []bootstrapv1.SecretKeyReference{ref}
-	}
-	var all []bootstrapv1.SecretKeyReference
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return references(v.Elem())
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				all = append(all, references(v.Field(i))...)
-			}
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			all = append(all, references(v.Index(i))...)
-		}
-	}
-	return all
 }

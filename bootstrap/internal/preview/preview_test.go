@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/admission"
 	"drover.io/bootstrap/profile"
 )
 
@@ -81,13 +83,20 @@ metadata: {name: keys}
 stringData: {password: hunter2}
 `
 
+// kinds are read once: all tests have the same.
+var kinds = sync.OnceValues(admission.Load)
+
 func preview(manifests ...string) (string, error) {
-	m := &Manifests{}
+	k, err := kinds()
+	if err != nil {
+		return "", err
+	}
+	m := NewManifests(k)
 	if err := m.Read(strings.NewReader(strings.Join(manifests, "\n---\n"))); err != nil {
 		return "", err
 	}
 	var out bytes.Buffer
-	err := Write(&out, m)
+	err = Write(&out, m)
 	return out.String(), err
 }
 
@@ -187,7 +196,7 @@ func TestTemplateIsMergedWithTheVersionOfItsMachineDeployment(t *testing.T) {
 	t.Parallel()
 	template := "apiVersion: bootstrap.drover.io/v1alpha1\nkind: BootstrapConfigTemplate\nmetadata: {name: workers}\nspec: {template: {spec: {operatingSystem: flatcar, profileRef: {name: fleet}}}}\n"
 	deployment := strings.NewReplacer("kind: Machine\n", "kind: MachineDeployment\n", "spec:\n  clusterName: c1\n  version", "spec:\n  clusterName: c1\n  selector: {}\n  template:\n   spec:\n    clusterName: c1\n    version",
-		"  bootstrap:", "    bootstrap:", "  infrastructureRef", "    infrastructureRef", "kind: BootstrapConfig,", "kind: BootstrapConfigTemplate,", "v1.36.3", "v1.35.1").Replace(machineManifest)
+		"  bootstrap:", "    bootstrap:", "  infrastructureRef", "    infrastructureRef", "kind: BootstrapConfig,", "kind: BootstrapConfigTemplate,", "kind: SimMachine,", "kind: SimMachineTemplate,", "v1.36.3", "v1.35.1").Replace(machineManifest)
 	got, err := preview("apiVersion: v1\nkind: List\nitems:\n- "+strings.ReplaceAll(strings.TrimSpace(template), "\n", "\n  "), nodeProfile, deployment, bootstrapConfig, machineManifest)
 	if err != nil {
 		t.Fatal(err)
@@ -212,15 +221,15 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 		want      string
 	}{
 		"no config":               {[]string{nodeProfile}, "there is no BootstrapConfig and no BootstrapConfigTemplate in the files"},
-		"no YAML":                 {[]string{"a: [b"}, "document 1: error converting YAML to JSON: yaml: line 1: did not find expected ',' or ']'"},
-		"an unknown field":        {[]string{nodeProfile, change(bootstrapConfig, "packages", "package")}, `document 2: error unmarshaling JSON: while decoding JSON: json: unknown field "package"`},
+		"no YAML":                 {[]string{"a: [b"}, "document 1: is no YAML: line 1: did not find expected ',' or ']'"},
+		"an unknown field":        {[]string{nodeProfile, change(bootstrapConfig, "packages", "package")}, `document 2: BootstrapConfig workers: unknown field "spec.package", did you mean "packages"?`},
 		"another version":         {[]string{change(machineManifest, "v1beta2", "v1beta1")}, "document 1: Machine has the apiVersion cluster.x-k8s.io/v1beta1, must be cluster.x-k8s.io/v1beta2"},
-		"no profile":              {[]string{bootstrapConfig, machineManifest}, `BootstrapConfig workers: spec.profileRef.name: there are 0 NodeProfiles "fleet" of its namespace in the files, must be one`},
-		"a profile elsewhere":     {[]string{bootstrapConfig, change(nodeProfile, "name: fleet", "name: fleet, namespace: other"), machineManifest}, `BootstrapConfig workers: spec.profileRef.name: there are 0 NodeProfiles "fleet" of its namespace in the files, must be one`},
-		"two profiles":            {[]string{bootstrapConfig, nodeProfile, nodeProfile, machineManifest}, `BootstrapConfig workers: spec.profileRef.name: there are 2 NodeProfiles "fleet" of its namespace in the files, must be one`},
-		"no Machine":              {[]string{bootstrapConfig, nodeProfile}, "BootstrapConfig workers: there is no Machine and no MachineDeployment that refers to it in the files, whose version the NodeProfile needs: Machine.spec.version: must be a version of Kubernetes such as v1.36.3, for which the NodeProfile has binaries"},
-		"a version without table": {[]string{bootstrapConfig, nodeProfile, change(machineManifest, "v1.36.3", "v1.99.0")}, "BootstrapConfig workers: spec.releases.versions: has no version of cniPlugins for Kubernetes 1.99, which is not among the known ones: add it"},
-		"two versions":            {[]string{bootstrapConfig, nodeProfile, machineManifest, change(change(machineManifest, "v1.36.3", "v1.35.0"), "m1", "m2")}, "BootstrapConfig workers: m1 and m2 refer to it, with other versions or Clusters: name the file of one of them"},
+		"no profile":              {[]string{bootstrapConfig, machineManifest}, `BootstrapConfig workers: spec.profileRef.name: there is no NodeProfile "fleet" in the files: name the file that has it`},
+		"a profile elsewhere":     {[]string{bootstrapConfig, change(nodeProfile, "name: fleet", "name: fleet, namespace: other"), machineManifest}, `BootstrapConfig workers: spec.profileRef.name: there is no NodeProfile "fleet" of its namespace in the files, only other/fleet: correct the name or the namespace, or name the file that has it`},
+		"two profiles":            {[]string{bootstrapConfig, nodeProfile, change(nodeProfile, "name: fleet", "name: fleet, namespace: default"), machineManifest}, `BootstrapConfig workers: spec.profileRef.name: there are 2 NodeProfiles "fleet" of its namespace in the files, must be one`},
+		"no Machine":              {[]string{bootstrapConfig, nodeProfile}, "BootstrapConfig workers: there is no Machine in the files that refers to it, and its version decides which binaries of the NodeProfile are used: correct the name, or name the file that has it"},
+		"a version without table": {[]string{bootstrapConfig, nodeProfile, change(machineManifest, "v1.36.3", "v1.99.0")}, "NodeProfile fleet, for BootstrapConfig workers: spec.releases.versions: has no version of cniPlugins for Kubernetes 1.99, which is not among the known ones: add it"},
+		"two versions":            {[]string{bootstrapConfig, nodeProfile, machineManifest, change(change(machineManifest, "v1.36.3", "v1.35.0"), "m1", "m2")}, "BootstrapConfig workers: Machine m1 and Machine m2 refer to it, with other versions or Clusters: name the file of one of them"},
 		"two Clusters":            {[]string{bootstrapConfig, nodeProfile, machineManifest, clusterManifest, change(clusterManifest, "name: c1", "name: c1, namespace: default")}, "BootstrapConfig workers: there are 2 Clusters in the files that may be its own: name the file of one of them"},
 		"what excludes itself":    {[]string{fixed, nodeProfile, machineManifest}, "BootstrapConfig workers: spec.kubelet.extraArgs[node-ip]: excludes spec.kubelet.nodeIP: remove one of them, which may be in the NodeProfile"},
 	} {

@@ -6,12 +6,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/pflag"
 
 	"drover.io/infra-providers/aws"
 	"drover.io/infra-providers/internal/provider"
+	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
 )
 
@@ -24,6 +26,9 @@ func run(ctx context.Context, args []string) error {
 		flags.StringVar(&cloud.STSEndpoint, "sts-endpoint", "", "URL of the STS API, which names the account; empty for --endpoint, or that of the region, or of AWS_ENDPOINT_URL_STS")
 	})
 	if err != nil {
+		return err
+	}
+	if err := cmp.Or(flagcheck.URL("--endpoint", cloud.Endpoint), flagcheck.URL("--sts-endpoint", cloud.STSEndpoint)); err != nil {
 		return err
 	}
 	return provider.Run(ctx, aws.Cloud(cloud), options)

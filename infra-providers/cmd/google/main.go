@@ -6,12 +6,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/internal/provider"
+	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
 )
 
@@ -25,6 +30,12 @@ func run(ctx context.Context, args []string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if err := cmp.Or(flagcheck.URL("--endpoint", cloud.Endpoint), flagcheck.URL("--token-endpoint", cloud.TokenEndpoint)); err != nil {
+		return err
+	}
+	if parsed, err := url.Parse(cloud.Endpoint); err != nil || strings.Trim(parsed.Path, "/") != "" {
+		return fmt.Errorf("--endpoint must be a URL without a path, not %q", cloud.Endpoint)
 	}
 	return provider.Run(ctx, google.Cloud(cloud), options)
 }

@@ -223,6 +223,15 @@ func (c *Cache[M, C]) renew(ctx context.Context, k key, e *entry[C]) error {
 		return nil
 	}
 	credentials, version, err := c.credentials(ctx, k)
+	if apierrors.IsNotFound(err) && e.connected != nil {
+		switch ending, unknown := isEnding(ctx, c.options.Namespaces, k.namespace); {
+		case unknown != nil:
+			return unknown
+		case ending:
+			e.read = c.options.Now()
+			return nil
+		}
+	}
 	if driver.IsUnauthorized(err) {
 		c.drop(ctx, k, e, err)
 	}

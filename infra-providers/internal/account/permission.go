@@ -57,9 +57,7 @@ func (p *permission) check(ctx context.Context, namespace string) error {
 	if refusal, ok := p.refusals.Get(namespace); ok {
 		return refusal
 	}
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := p.namespaces.Get(ctx, client.ObjectKey{Name: namespace}, object)
+	object, err := readNamespace(ctx, p.namespaces, namespace)
 	switch {
 	case apierrors.IsForbidden(err):
 		err = refused(namespace, "; the label cannot be read, because the provider may not get namespaces")
@@ -72,6 +70,12 @@ func (p *permission) check(ctx context.Context, namespace string) error {
 	}
 	p.refusals.Set(namespace, err)
 	return err
+}
+
+func readNamespace(ctx context.Context, reader client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return object, reader.Get(ctx, client.ObjectKey{Name: name}, object)
 }
 
 func refused(namespace, note string) error {

@@ -107,6 +107,45 @@ func TestMissingSecret(t *testing.T) {
 	r.wantInCloud(0)
 }
 
+// TestInstancesOfADeletedNamespaceAreDeleted: the namespace controller deletes Secrets and machines at the same time, and
+// nobody can create a Secret in a namespace that is being deleted.
+func TestInstancesOfADeletedNamespaceAreDeleted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		namespace bool
+		left      int
+	}{
+		"with the credentials that the Secret had":             {true, 0},
+		"and not those of a Secret that was deleted by itself": {false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, fake.Options{})
+			r.secret, r.token = "cloud", "right"
+			r.restart()
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home.Namespace, Name: "cloud"}, StringData: map[string]string{"token": "right"}}
+			if err := cluster.Client.Create(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			machine, _ := r.machine("worker")
+			r.settle(machine)
+			r.wantInCloud(1)
+			if test.namespace {
+				r.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.home.Namespace}})
+			}
+			r.delete(secret, machine)
+			for range 3 { // a deletion takes longer than credentials are used before they are read again
+				r.later += 2 * time.Minute
+				_, _ = r.reconcile(machine)
+			}
+			r.wantInCloud(test.left)
+			if test.left == 0 {
+				r.wantGone(machine)
+			}
+		})
+	}
+}
+
 // TestMachineThatNeverHadCredentialsCanBeDeleted: without an account no creation was requested.
 func TestMachineThatNeverHadCredentialsCanBeDeleted(t *testing.T) {
 	t.Parallel()

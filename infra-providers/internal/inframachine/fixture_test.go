@@ -156,7 +156,7 @@ func (r *fixture) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Live:     cluster.Client,
-		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
+		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, Namespaces: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,

@@ -52,6 +52,7 @@ func (o *Options) validate() error {
 		flagcheck.OffOrAtLeast("--machine-safety-orphan-vms-period", o.Orphans.Period, time.Second),
 		flagcheck.AtLeast("--machine-safety-orphan-vms-grace", o.Orphans.Grace, time.Second),
 		flagcheck.AtLeast("--machine-safety-orphan-vms-max", o.Orphans.Cap, 0),
+		flagcheck.Namespaces("--own-credentials-namespaces", o.OwnCredentials),
 	)
 }
 

@@ -18,6 +18,7 @@ func TestInvalidFlags(t *testing.T) {
 	for flag, value := range map[string]string{
 		"--worker-count": "-4", "--inventory-interval": "-1m",
 		"--machine-safety-orphan-vms-period": "-1s", "--machine-safety-orphan-vms-grace": "0s", "--machine-safety-orphan-vms-max": "-1", "--no-such-flag": "x",
+		"--own-credentials-namespaces": "a,team=b",
 	} {
 		_, err := Parse("infra-test", []string{flag + "=" + value}, nil)
 		if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(flag, "--")) || strings.Contains(err.Error(), "\n") {

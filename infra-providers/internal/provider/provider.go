@@ -33,9 +33,9 @@ import (
 
 // Run serves one cloud until ctx is done.
 func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C], options *Options) error {
-	mgr, err := newManager("drover-infra-"+cloud.Name, options)
+	mgr, err := newManager(ctx, "drover-infra-"+cloud.Name, options)
 	if err != nil {
-		return fmt.Errorf("creating manager: %w", err)
+		return err
 	}
 	if err := Register(mgr, cloud, options); err != nil {
 		return fmt.Errorf("registering controllers: %w", err)
@@ -166,10 +166,10 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, builder.AddToScheme(scheme)
 }
 
-func newManager(name string, options *Options) (ctrl.Manager, error) {
+func newManager(ctx context.Context, name string, options *Options) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
 	}
-	return manager.New(name, &options.Options, ctrl.Options{Scheme: scheme, Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()}})
+	return manager.New(ctx, name, &options.Options, ctrl.Options{Scheme: scheme, Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()}})
 }

@@ -11,8 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,7 +99,7 @@ func (p Provider) Write(folder string, c *chart.Chart) error {
 	if err != nil {
 		return err
 	}
-	metadata, err := p.metadata(c.Version)
+	metadata, err := Metadata(c.Version)
 	if err != nil {
 		return err
 	}
@@ -124,23 +123,28 @@ func (p Provider) Write(folder string, c *chart.Chart) error {
 	return nil
 }
 
-// series are the major and minor version of a release.
-var series = regexp.MustCompile(`^v(\d+)\.(\d+)\.`)
+// lastMinor is the last minor version of each earlier major version, from 0 on. The first release of a new major version
+// needs the entry of the one before it.
+var lastMinor = []int{}
 
-// metadata is the metadata.yaml of clusterctl. It lists every minor version up to this one, as an upgrade looks up the
+// Metadata is the metadata.yaml of clusterctl. It lists every minor version up to this one, as an upgrade looks up the
 // version that is installed in the metadata of the one that follows. They all have the same contract.
-func (p Provider) metadata(version string) ([]byte, error) {
-	found := series.FindStringSubmatch(version)
-	if found == nil {
-		return nil, fmt.Errorf("%q is no semantic version", version)
+func Metadata(version string) ([]byte, error) { return metadata(version, lastMinor) }
+
+func metadata(version string, lastMinor []int) ([]byte, error) {
+	var newest, minor int
+	if _, err := fmt.Sscanf(version, "v%d.%d.", &newest, &minor); err != nil {
+		return nil, fmt.Errorf("--version must be a semantic version, not %q", version)
 	}
-	newest, err := strconv.Atoi(found[2])
-	if err != nil {
-		return nil, fmt.Errorf("minor version of %q: %w", version, err)
+	if newest > len(lastMinor) {
+		return nil, fmt.Errorf("--version %s is of a new major version: append the last minor version of major version %d to lastMinor in release/internal/clusterctl/clusterctl.go, so that clusterctl can upgrade from it",
+			version, len(lastMinor))
 	}
 	content := []byte("apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\nreleaseSeries:\n")
-	for minor := range newest + 1 {
-		content = fmt.Appendf(content, "- major: %s\n  minor: %d\n  contract: %s\n", found[1], minor, contract)
+	for major, last := range append(slices.Clone(lastMinor[:newest]), minor) {
+		for minor := range last + 1 {
+			content = fmt.Appendf(content, "- major: %d\n  minor: %d\n  contract: %s\n", major, minor, contract)
+		}
 	}
 	return content, nil
 }

@@ -5,6 +5,7 @@ package clusterctl
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ func write(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := chart.Assemble(root, programs, chart.Release{Version: "v1.2.3", Registry: "registry.example"})
+	c, err := chart.Assemble(root, programs, chart.Release{Version: "v0.2.3", Registry: "registry.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func objects(t *testing.T, file string) []*unstructured.Unstructured {
 // The contract of clusterctl for components: docs/book/src/developer/providers/contracts/clusterctl.md of Cluster API.
 func TestComponentsKeepClusterctlsContract(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(write(t), "*", "v1.2.3", "*-components.yaml"))
+	files, err := filepath.Glob(filepath.Join(write(t), "*", "v0.2.3", "*-components.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestEachProviderBringsItsOwnKinds(t *testing.T) {
 	folder := write(t)
 	kinds := func(label, file string) []string {
 		var names []string
-		for _, object := range objects(t, filepath.Join(folder, label, "v1.2.3", file)) {
+		for _, object := range objects(t, filepath.Join(folder, label, "v0.2.3", file)) {
 			if object.GetKind() == "CustomResourceDefinition" {
 				names = append(names, strings.SplitN(object.GetName(), ".", 2)[0])
 			}
@@ -127,25 +128,58 @@ func TestEachProviderBringsItsOwnKinds(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	t.Parallel()
-	got, err := os.ReadFile(filepath.Join(write(t), "bootstrap-drover", "v1.2.3", "metadata.yaml"))
+	got, err := os.ReadFile(filepath.Join(write(t), "bootstrap-drover", "v0.2.3", "metadata.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
 kind: Metadata
 releaseSeries:
-- major: 1
+- major: 0
   minor: 0
   contract: v1beta2
-- major: 1
+- major: 0
   minor: 1
   contract: v1beta2
-- major: 1
+- major: 0
   minor: 2
   contract: v1beta2
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestMetadataHasTheSeriesOfEarlierMajorVersions(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"v0.1.0": "0.0 0.1", "v1.0.0": "0.0 0.1 0.2 1.0", "v1.1.5-rc.1": "0.0 0.1 0.2 1.0 1.1"} {
+		content, err := metadata(version, []int{2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parsed struct{ ReleaseSeries []struct{ Major, Minor int } }
+		if err := yaml.Unmarshal(content, &parsed); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, series := range parsed.ReleaseSeries {
+			got = append(got, fmt.Sprintf("%d.%d", series.Major, series.Minor))
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", version, diff)
+		}
+	}
+}
+
+func TestANewMajorVersionNeedsTheSeriesOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	const file = "release/internal/clusterctl/clusterctl.go"
+	_, err := metadata("v2.0.0", []int{7})
+	if err == nil || !strings.HasPrefix(err.Error(), "--version v2.0.0 ") || !strings.Contains(err.Error(), "of major version 1 to lastMinor in "+file) {
+		t.Errorf("got %v", err)
+	}
+	if content, err := os.ReadFile(filepath.Join(root, file)); err != nil || !strings.Contains(string(content), "\nvar lastMinor = ") {
+		t.Errorf("%s does not have the variable: %v", file, err)
 	}
 }
 
@@ -157,7 +191,7 @@ func TestFindConfigNamesEveryProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"name: cluster-api\n  type: CoreProvider\n  url: " + folder + "/cluster-api/v1.2.3/core-components.yaml",
+		"name: cluster-api\n  type: CoreProvider\n  url: " + folder + "/cluster-api/v0.2.3/core-components.yaml",
 		"name: drover\n  type: BootstrapProvider\n",
 		"name: drover-aws\n  type: InfrastructureProvider\n",
 	} {

@@ -25,13 +25,13 @@ var ErrInvalid = errors.New("the signature does not belong to this content and k
 
 // Sign signs the content with the private key in a file.
 func Sign(keyFile string, content []byte) (string, error) {
-	block, err := readPEM(keyFile)
+	block, err := readPEM(keyFile, "PRIVATE KEY", "openssl pkcs8 -topk8 -nocrypt -in")
 	if err != nil {
 		return "", err
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return "", fmt.Errorf("reading %s, which must hold a private key in PKCS #8 without a passphrase: %w", keyFile, err)
+		return "", fmt.Errorf("--key %s must have a private key in PKCS #8: %w", keyFile, err)
 	}
 	var raw []byte
 	switch key := key.(type) {
@@ -41,7 +41,7 @@ func Sign(keyFile string, content []byte) (string, error) {
 	case ed25519.PrivateKey:
 		raw, err = key.Sign(rand.Reader, content, crypto.Hash(0))
 	default:
-		return "", fmt.Errorf("%s has a key of type %T: only ECDSA and Ed25519 are supported", keyFile, key)
+		return "", fmt.Errorf("--key %s must have a key of ECDSA or Ed25519, not a %T; openssl genpkey -algorithm ed25519 makes one", keyFile, key)
 	}
 	if err != nil {
 		return "", fmt.Errorf("signing: %w", err)
@@ -51,17 +51,17 @@ func Sign(keyFile string, content []byte) (string, error) {
 
 // Verify checks a signature with the public key in a file. Its error is [ErrInvalid] where the signature is another's.
 func Verify(keyFile string, content []byte, signature string) error {
-	block, err := readPEM(keyFile)
+	block, err := readPEM(keyFile, "PUBLIC KEY", "openssl pkey -pubout -in")
 	if err != nil {
 		return err
 	}
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
-		return fmt.Errorf("reading %s, which must hold a public key: %w", keyFile, err)
+		return fmt.Errorf("--key %s must have a public key: %w", keyFile, err)
 	}
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(signature))
 	if err != nil {
-		return fmt.Errorf("decoding the signature: %w", err)
+		return fmt.Errorf("the signature must be in Base64, as sign writes it: %w", err)
 	}
 	valid := false
 	switch key := key.(type) {
@@ -71,7 +71,7 @@ func Verify(keyFile string, content []byte, signature string) error {
 	case ed25519.PublicKey:
 		valid = ed25519.Verify(key, content, raw)
 	default:
-		return fmt.Errorf("%s has a key of type %T: only ECDSA and Ed25519 are supported", keyFile, key)
+		return fmt.Errorf("--key %s must have a key of ECDSA or Ed25519, not a %T; openssl genpkey -algorithm ed25519 makes one", keyFile, key)
 	}
 	if !valid {
 		return ErrInvalid
@@ -79,14 +79,21 @@ func Verify(keyFile string, content []byte, signature string) error {
 	return nil
 }
 
-func readPEM(path string) (*pem.Block, error) {
+// readPEM reads a key of one kind. The command writes it from keys of other kinds, such as encrypted ones.
+func readPEM(path, kind, command string) (*pem.Block, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the key: %w", err)
+		return nil, fmt.Errorf("reading --key: %w", err)
 	}
 	block, _ := pem.Decode(content)
 	if block == nil {
-		return nil, fmt.Errorf("%s is not in PEM format", path)
+		return nil, fmt.Errorf("--key %s must be in PEM format, with a %s", path, kind)
 	}
-	return block, nil
+	switch {
+	case block.Type == kind:
+		return block, nil
+	case strings.HasSuffix(block.Type, "PRIVATE KEY") || block.Type == "EC PARAMETERS":
+		return nil, fmt.Errorf("--key %s must have a %s, not a block of type %s; %s %s writes it", path, kind, block.Type, command, path)
+	}
+	return nil, fmt.Errorf("--key %s must have a %s, not a block of type %s", path, kind, block.Type)
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -92,18 +93,34 @@ func TestKeysThatAreRefused(t *testing.T) {
 	}
 	rsaPrivate, rsaPublic := writeKeys(t, rsaKey)
 	private, public := writeKeys(t, ed25519Key(t))
+	folder := t.TempDir()
 	noPEM := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(noPEM, []byte("not a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[string]string{"RSA": rsaPrivate, "a public key": public, "no PEM": noPEM, "no file": noPEM + "2"} {
-		if _, err := Sign(key, nil); err == nil {
-			t.Errorf("signing with %s succeeded", name)
+	encrypted := filepath.Join(t.TempDir(), "encrypted")
+	if err := os.WriteFile(encrypted, pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("x")}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		rsaPrivate:  "must have a key of ECDSA or Ed25519, not a *rsa.PrivateKey; openssl genpkey -algorithm ed25519 makes one",
+		public:      "must have a PRIVATE KEY, not a block of type PUBLIC KEY",
+		encrypted:   "must have a PRIVATE KEY, not a block of type ENCRYPTED PRIVATE KEY; openssl pkcs8 -topk8 -nocrypt -in " + encrypted + " writes it",
+		noPEM:       "must be in PEM format",
+		noPEM + "2": "no such file",
+		folder:      "is a directory",
+	} {
+		if _, err := Sign(key, nil); err == nil || !strings.Contains(err.Error(), "--key") || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), want) {
+			t.Errorf("signing: got %v, want %s", err, want)
 		}
 	}
-	for name, key := range map[string]string{"RSA": rsaPublic, "a private key": private, "no PEM": noPEM} {
-		if err := Verify(key, nil, "c2ln"); err == nil || errors.Is(err, ErrInvalid) {
-			t.Errorf("verifying with %s: got %v, want an error about the key", name, err)
+	for key, want := range map[string]string{
+		rsaPublic: "must have a key of ECDSA or Ed25519, not a *rsa.PublicKey",
+		private:   "must have a PUBLIC KEY, not a block of type PRIVATE KEY; openssl pkey -pubout -in " + private + " writes it",
+		noPEM:     "must be in PEM format",
+	} {
+		if err := Verify(key, nil, "c2ln"); err == nil || errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "--key "+key) || !strings.Contains(err.Error(), want) {
+			t.Errorf("verifying: got %v, want %s", err, want)
 		}
 	}
 	if err := Verify(public, nil, "%"); err == nil || errors.Is(err, ErrInvalid) {
