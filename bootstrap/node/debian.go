@@ -9,6 +9,13 @@ const debianResolvConf = "/etc/kubernetes/resolv.conf"
 // debianAptTrust has apt trust the operator's authorities on an image without ca-certificates, until that is installed.
 const debianAptTrust = "/etc/apt/apt.conf.d/90drover-trust"
 
+// debianTools installs the two. A mirror may be down, and the unattended update that images start at boot locks apt.
+const debianTools = `  until apt-get --quiet update && DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install curl ca-certificates; do
+    if [ $SECONDS -ge 1800 ]; then exit 1; fi
+    report Retrying OperatingSystem
+    sleep 10
+  done`
+
 // debian is Debian 12 and 13.
 func debian() distribution {
 	os := ubuntu()
@@ -20,7 +27,7 @@ func debian() distribution {
 		"mkdir -p /etc/kubernetes",
 		"if [ -e /run/systemd/resolve/resolv.conf ]; then ln -sfn /run/systemd/resolve/resolv.conf " + debianResolvConf + "; else ln -sfn /etc/resolv.conf " + debianResolvConf + "; fi",
 		// Not every image has curl, or the certificates of authorities.
-		"if ! command -v curl >/dev/null || ! command -v update-ca-certificates >/dev/null; then apt-get --quiet update; DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install curl ca-certificates; fi",
+		"if ! command -v curl >/dev/null || ! command -v update-ca-certificates >/dev/null; then\n" + debianTools + "\nfi",
 	}
 	return os
 }

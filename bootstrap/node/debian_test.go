@@ -15,9 +15,9 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// debianTools are shims in the folder bin of a host: an apt-get that installs curl and ca-certificates, and writes down
+// debianImage are shims in the folder bin of a host: an apt-get that installs curl and ca-certificates, and writes down
 // whether it trusts the operator's authorities by itself.
-const debianTools = `
+const debianImage = `
 cat >bin/tool <<'TOOL'
 #!/bin/sh
 [ -e certs/drover.crt ] || echo "no certificates" >>log
@@ -63,7 +63,7 @@ func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
 				must(t, err)
 				must(t, os.Symlink(path, filepath.Join(root, "bin", tool)))
 			}
-			run(debianTools + "mkdir certs apt kubernetes\nfor name in " + strings.Join(c.image, " ") + "; do cp bin/tool bin/$name; done")
+			run(debianImage + "mkdir certs apt kubernetes\nfor name in " + strings.Join(c.image, " ") + "; do cp bin/tool bin/$name; done")
 			in := minimal(bootstrapv1.Debian)
 			authority, err := os.ReadFile("../internal/render/testdata/ca.crt")
 			must(t, err)
@@ -91,5 +91,24 @@ func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
 				t.Errorf("apt still trusts the operator's authorities alone: %v", left)
 			}
 		})
+	}
+}
+
+// TestBusyAptIsTriedAgain: an unattended update has locked it, or a mirror does not answer.
+func TestBusyAptIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	n := describe(t, minimal(bootstrapv1.Debian))
+	script := strings.ReplaceAll(strings.Join(n.Setup, "\n"), "/etc/", t.TempDir()+"/")
+	const shims = `
+systemctl() { false; }; command() { false; }; cloud-id() { :; }; ln() { :; }
+sleep() { :; }; report() { echo "$@"; }
+tries=0; apt-get() { echo "apt-get ${*: -1}"; tries=$((tries + 1)); if [ $tries -lt 3 ]; then return 100; fi; }
+`
+	out, err := bash(t, shims+script)
+	if want := "apt-get update\nRetrying OperatingSystem\napt-get update\nRetrying OperatingSystem\napt-get update\napt-get ca-certificates\n"; err != nil || out != want {
+		t.Errorf("%v: %q, want %q", err, out, want)
+	}
+	if out, err = bash(t, shims+"SECONDS=1800\n"+script); err == nil {
+		t.Errorf("it goes on without curl: %q", out)
 	}
 }

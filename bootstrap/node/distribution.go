@@ -26,6 +26,12 @@ type distribution struct {
 	// setup are shell commands that prepare the host.
 	setup []string
 
+	// modules is a shell command that installs the kernel modules that its images may lack; empty is none.
+	modules string
+
+	// networkd is true where its images configure the network with systemd-networkd, by that program's own defaults.
+	networkd bool
+
 	// packages is true where it can install packages.
 	packages bool
 

@@ -53,7 +53,7 @@ type Node struct {
 	// Version is the version of Kubernetes that the host should run; empty is not checked.
 	Version string
 
-	// Setup are shell commands of the operating system that prepare the host, before downloads.
+	// Setup are shell commands of the operating system that prepare the host, before everything else.
 	Setup []string
 
 	// TimeServices are units that synchronise the clock. The first that the host has is enabled and restarted before the
@@ -219,7 +219,9 @@ func Describe(in Input) (*Node, error) {
 		addCredentialProviders,
 		addProxy,      // environment of the services
 		addTime,       // time servers
+		addNetworkd,   // what systemd-networkd leaves alone
 		addTrustedCAs, // the operator's certificate authorities
+		addModules,    // kernel modules that images lack
 		addHealthCheck,
 		addOwn,   // what only this operating system has
 		addEarly, // what packages and subscriptions need before them

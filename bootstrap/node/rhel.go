@@ -8,6 +8,7 @@ import bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 // rhel is Red Hat Enterprise Linux 9 and 10.
 func rhel() distribution {
 	os := enterprise()
+	os.modules = extraModules
 	os.extra = subscribe
 	return os
 }

@@ -4,4 +4,8 @@
 package node
 
 // rocky is Rocky Linux 9 and 10: RHEL without subscriptions.
-func rocky() distribution { return enterprise() }
+func rocky() distribution {
+	os := enterprise()
+	os.modules = extraModules
+	return os
+}

@@ -70,11 +70,17 @@ func (n *Node) script() []byte {
 	line("#!/bin/bash")
 	line("set -euo pipefail")
 	line("%s", reportFunction)
-	step("System")
 	line("export PATH=/opt/bin:$PATH")
 	if n.hasFile(proxyFile) {
 		line("set -a; . %s; set +a", proxyFile)
 	}
+	if len(n.Setup) > 0 {
+		step("OperatingSystem") // first: it installs kernel modules that the image lacks
+	}
+	for _, command := range n.Setup {
+		line("%s", command)
+	}
+	step("System")
 	line("modprobe -a %s", strings.Join(n.Modules, " "))
 	line("[ -e /proc/sys/net/ipv6 ] || sed -i '/^net[.]ipv6[.]/d' %s", sysctlFile) // a kernel may be without
 	line("sysctl --quiet --load %s", sysctlFile)
@@ -84,12 +90,6 @@ func (n *Node) script() []byte {
 		step("Disks")
 	}
 	n.writeMounts(line)
-	if len(n.Setup) > 0 {
-		step("OperatingSystem")
-	}
-	for _, command := range n.Setup {
-		line("%s", command)
-	}
 	if len(n.Downloads) > 0 {
 		step("Downloads")
 	}

@@ -327,7 +327,7 @@ func TestConsoleShowsTheStepsOfTheBootstrap(t *testing.T) {
 	}{
 		"a bootstrap that succeeds": {
 			node: Node{PreCommands: []string{"x"}, PostCommands: []string{"x"}, Setup: []string{"true"}}, pre: "true", post: "true", successful: true,
-			lines: running("System") + running("OperatingSystem") + running("preCommands[0]") + running("Services") + running("postCommands[0]") + "drover-bootstrap: state=Succeeded step=All\n",
+			lines: running("OperatingSystem") + running("System") + running("preCommands[0]") + running("Services") + running("postCommands[0]") + "drover-bootstrap: state=Succeeded step=All\n",
 		},
 		"a binary with another checksum": {
 			node: Node{Downloads: download}, lines: running("System") + running("Downloads") + failed("Downloads"),

@@ -13,6 +13,7 @@ func ubuntu() distribution {
 		format:       bootstrapv1.CloudConfig,
 		kubelet:      "/usr/bin/kubelet",
 		resolvConf:   "/run/systemd/resolve/resolv.conf",
+		networkd:     true,
 		packages:     true,
 		packageProxy: aptProxy,
 		time:         chronyOrTimesyncd,

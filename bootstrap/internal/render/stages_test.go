@@ -94,35 +94,37 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 		in.Spec = &spec
 	})
 	enterprise := []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service", "systemctl disable --quiet --now nm-cloud-setup.timer"}
+	const networkd = "systemctl restart systemd-networkd.service"
 	for name, c := range map[string]struct {
 		in       node.Input
 		hostname string
 		first    []string // before our script
-		calls    []string
+		calls    []string // before the kernel is configured
+		last     []string // after it
 	}{
-		"ubuntu with metadata":          {metadata, "node-1", nil, []string{"ufw disable"}},
-		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart chrony.service"}},
-		"debian":                        {cases()["debian"], "node-1", nil, nil},
-		"amazon linux":                  {cases()["amazonlinux"], "node-1", nil, enterprise},
-		"rocky":                         {cases()["rocky"], "node-1", nil, enterprise},
-		"rocky with the Machine's name": {named(cases()["rocky"]), "workers-x7k2p", nil, enterprise},
-		"ubuntu with a Machine's name of several labels": {dotted(cases()["ubuntu"]), "workers.v1-x7k2p", nil, []string{"ufw disable"}},
-		"rocky with a Machine's name of several labels":  {dotted(cases()["rocky"]), "workers.v1-x7k2p", nil, enterprise},
+		"ubuntu with metadata":          {metadata, "node-1", nil, []string{"ufw disable", networkd}, nil},
+		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", networkd, "update-ca-certificates "}, []string{"systemctl restart chrony.service"}},
+		"debian":                        {cases()["debian"], "node-1", nil, []string{networkd}, nil},
+		"amazon linux":                  {cases()["amazonlinux"], "node-1", nil, slices.Concat(enterprise, []string{"systemctl stop refresh-policy-routes@* policy-routes@*", networkd}), nil},
+		"rocky":                         {cases()["rocky"], "node-1", nil, enterprise, nil},
+		"rocky with the Machine's name": {named(cases()["rocky"]), "workers-x7k2p", nil, enterprise, nil},
+		"ubuntu with a Machine's name of several labels": {dotted(cases()["ubuntu"]), "workers.v1-x7k2p", nil, []string{"ufw disable"}, nil},
+		"rocky with a Machine's name of several labels":  {dotted(cases()["rocky"]), "workers.v1-x7k2p", nil, enterprise, nil},
 		"rhel with a subscription": {subscribed, "node-1", []string{
 			"subscription-manager identity",
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
 			"dnf -y upgrade", "dnf -y install chrony",
-		}, enterprise},
+		}, enterprise, nil},
 		"rhel by a user": {cases()["rhel-user"], "node-1", []string{
 			"subscription-manager identity",
 			`subscription-manager register --username=operator --password=hunter2' " {{ 7*7 }} {% raw %} $(touch /canary) \ #`,
-		}, enterprise},
+		}, enterprise, nil},
 		"rhel behind a proxy": {behind, "node-1", []string{
 			"update-ca-trust extract",
 			"subscription-manager config --server.proxy_scheme=http --server.proxy_hostname=proxy.example.test --server.proxy_port=3128 --server.proxy_user=user --server.proxy_password=pa ss",
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
 			"dnf -y upgrade", "dnf -y install chrony",
-		}, enterprise},
+		}, enterprise, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +144,7 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 				t.Errorf("hostname (-want +got):\n%s", diff)
 			}
 			ours := []string{"modprobe -a overlay br_netfilter", "sysctl --quiet --load /etc/sysctl.d/99-drover.conf", "swapoff -a", "systemctl mask --quiet swap.target"}
-			order := slices.Concat(c.first, ours, c.calls, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"})
+			order := slices.Concat(c.first, c.calls, ours, c.last, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"})
 			assertOrder(t, order, output["CALL"])
 			assertFiles(t, c.in, output["FILE"])
 			if c.in.Spec.RHEL.Subscription != (bootstrapv1.RHELSubscription{}) {

@@ -180,16 +180,17 @@ var sums = []sum{
 		clusterv1.ClusterRemediatingReason, clusterv1.ClusterNotRemediatingReason},
 }
 
+// of is the condition, with the message of the first worker by name that has one: an index returns them in any order.
 func (u sum) of(w workers) metav1.Condition {
-	message, is := "", u.good
+	first, message, is := "", "", u.good
 	for _, each := range w.reporters(u.source) {
 		condition := conditions.Get(each.object, each.source)
 		if condition == nil || (condition.Status == metav1.ConditionTrue) == u.good {
 			continue
 		}
 		is = !u.good
-		if condition.Message != "" && message == "" {
-			message = each.name + ": " + condition.Message
+		if condition.Message != "" && (message == "" || each.name < first) {
+			first, message = each.name, each.name+": "+condition.Message
 		}
 	}
 	condition := boolCondition(u.target, is, u.yes, u.no)

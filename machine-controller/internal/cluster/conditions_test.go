@@ -5,10 +5,12 @@ package cluster
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -311,5 +313,31 @@ func TestAvailable(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestSumsDoNotDependOnTheOrderOfWorkers: an index returns them in any order, and a message that changes with it would be
+// written after every reconcile, for ever.
+func TestSumsDoNotDependOnTheOrderOfWorkers(t *testing.T) {
+	t.Parallel()
+	var w, reversed workers
+	for _, name := range []string{"a", "b", "c"} {
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, each := range sums {
+			conditions.Set(md, metav1.Condition{Type: each.source, Status: map[bool]metav1.ConditionStatus{true: "False", false: "True"}[each.good], Reason: "r", Message: "of " + name})
+		}
+		conditions.Set(md, metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition, Status: "False", Reason: "r", Message: "of " + name})
+		w.deployments = append(w.deployments, md)
+	}
+	reversed.deployments = slices.Clone(w.deployments)
+	slices.Reverse(reversed.deployments)
+	for _, each := range sums {
+		if diff := cmp.Diff(each.of(w), each.of(reversed)); diff != "" {
+			t.Errorf("%s:\n%s", each.target, diff)
+		}
+	}
+	ignoreTime := cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
+	if diff := cmp.Diff(workersAvailable(&state{workers: w}), workersAvailable(&state{workers: reversed}), ignoreTime); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -55,10 +55,20 @@ func (u *Updater) updateChildren(ctx context.Context, set *clusterv1.MachineSet,
 }
 
 // metadataUpToDate reports whether the Machine, and with it its children, has the labels and annotations of the template.
-func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
+// What every Machine has of its own takes precedence over the template: labels are those of MachineLabels.
+func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
 	template := &set.Spec.Template
-	return containsAll(m.Labels, template.Labels) && containsAll(m.Annotations, template.Annotations) &&
-		m.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
+	for key := range template.Labels {
+		if have, ok := m.Labels[key]; !ok || have != labels[key] {
+			return false
+		}
+	}
+	for key, value := range template.Annotations {
+		if have, ok := m.Annotations[key]; (!ok || have != value) && key != labelsFromTemplate && key != annotationsFromTemplate {
+			return false
+		}
+	}
+	return m.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
 		m.Annotations[annotationsFromTemplate] == keyList(template.Annotations)
 }
 

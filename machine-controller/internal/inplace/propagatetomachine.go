@@ -55,7 +55,7 @@ func metadata(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 // for every Machine in every reconcile. The labels are those of MachineLabels.
 func MachineUpToDate(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
 	template, spec := &set.Spec.Template, &machine.Spec
-	return containsAll(machine.Labels, labels) && (!machine.DeletionTimestamp.IsZero() || metadataUpToDate(machine, set)) &&
+	return containsAll(machine.Labels, labels) && (!machine.DeletionTimestamp.IsZero() || metadataUpToDate(machine, set, labels)) &&
 		equality.Semantic.DeepEqual(spec.ReadinessGates, template.Spec.ReadinessGates) &&
 		equality.Semantic.DeepEqual(spec.MinReadySeconds, template.Spec.MinReadySeconds) &&
 		equality.Semantic.DeepEqual(spec.Deletion, template.Spec.Deletion) &&

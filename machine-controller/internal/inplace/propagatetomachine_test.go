@@ -128,3 +128,24 @@ func TestPropagateSpecInPlace(t *testing.T) {
 		t.Error("the Machine shares memory with the template")
 	}
 }
+
+// TestMachineIsUpToDateOnceItWasWritten has templates with keys that every Machine has of its MachineSet, as a copied
+// manifest can have: a Machine that never was up to date would be written again and again.
+func TestMachineIsUpToDateOnceItWasWritten(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]*clusterv1.MachineSet{
+		"with the label of another MachineSet": setOf(map[string]string{"pool": "a", clusterv1.MachineSetNameLabel: "other"}, nil),
+		"with the label of another Cluster":    setOf(map[string]string{"pool": "a", clusterv1.ClusterNameLabel: "other"}, nil),
+		"with the records of a Machine":        setOf(map[string]string{"pool": "a"}, map[string]string{labelsFromTemplate: "x", annotationsFromTemplate: "y"}),
+		"with nothing of that":                 setOf(map[string]string{"pool": "a"}, map[string]string{"a": "1"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{}
+			PropagateToMachine(m, set)
+			if !MachineUpToDate(m, set, MachineLabels(set)) {
+				t.Errorf("labels %v and annotations %v are not up to date", m.Labels, m.Annotations)
+			}
+		})
+	}
+}

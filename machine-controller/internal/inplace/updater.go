@@ -58,7 +58,7 @@ func (u *Updater) Update(ctx context.Context, set *clusterv1.MachineSet, machine
 			break
 		}
 		group.Go(func() error {
-			if errs[i] = u.update(ctx, set, m); errs[i] == nil {
+			if errs[i] = u.update(ctx, set, m, labels); errs[i] == nil {
 				written.Add(1)
 			}
 			return nil
@@ -72,8 +72,8 @@ func (u *Updater) Update(ctx context.Context, set *clusterv1.MachineSet, machine
 }
 
 // update writes the changes into the children of one Machine, unless it is being deleted, and then into the Machine.
-func (u *Updater) update(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	if m.DeletionTimestamp.IsZero() && !metadataUpToDate(m, set) {
+func (u *Updater) update(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, labels map[string]string) error {
+	if m.DeletionTimestamp.IsZero() && !metadataUpToDate(m, set, labels) {
 		if err := u.updateChildren(ctx, set, m); err != nil {
 			return err
 		}

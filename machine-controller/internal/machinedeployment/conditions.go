@@ -135,7 +135,7 @@ func setScalingUp(s *state) {
 	case s.missingTemplate != "" && s.deployment.DeletionTimestamp.IsZero():
 		condition.Message = "Scaling up would be blocked: " + s.missingTemplate
 	}
-	for _, set := range s.sets {
+	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) { // an index returns them in any order
 		blocked := conditions.Get(set, clusterv1.MachineSetScalingUpCondition)
 		if blocked == nil || set.Status.Replicas == nil || set.Spec.Replicas == nil {
 			continue
@@ -146,6 +146,8 @@ func setScalingUp(s *state) {
 	}
 	conditions.Set(s.deployment, condition)
 }
+
+func byName(a, b *clusterv1.MachineSet) int { return strings.Compare(a.Name, b.Name) }
 
 // desiredReplicas is 0 for a MachineDeployment that is being deleted.
 func desiredReplicas(md *clusterv1.MachineDeployment) int32 {

@@ -251,3 +251,20 @@ func TestUnseen(t *testing.T) {
 		})
 	}
 }
+
+// TestSetWithoutAnnotationsGetsItsRevision adopts a MachineSet without annotations whose selector does not match.
+func TestSetWithoutAnnotationsGetsItsRevision(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	set := setOf(md, "adopted", "v1.36.2")
+	set.Annotations, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels = nil, stringMap{"own": "1"}, stringMap{"own": "1"}
+	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md, set)
+	r.setUp()
+	s := &state{deployment: md, sets: []*clusterv1.MachineSet{set}}
+	if err := r.propagateToSets(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.sets[0].Annotations[clusterv1.RevisionAnnotation]; got != "7" {
+		t.Errorf("revision %q", got)
+	}
+}

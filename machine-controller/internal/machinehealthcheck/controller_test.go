@@ -126,21 +126,7 @@ func TestRemovesItsMark(t *testing.T) {
 func TestReplaces(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, true)
-	template := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "infrastructure.drover.io/v1alpha1", "kind": "SimMachineTemplate",
-		"metadata": map[string]any{"namespace": w.namespace, "name": "t"},
-		"spec":     map[string]any{"template": map[string]any{"spec": map[string]any{}}},
-	}}
-	w.create(template)
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pool"}}
-	set.Spec.ClusterName, set.Spec.Replicas = "c", new(int32(3))
-	set.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
-	set.Spec.Template.Labels = map[string]string{"pool": "a"}
-	set.Spec.Template.Spec = clusterv1.MachineSpec{
-		ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("s")},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.drover.io", Kind: "SimMachineTemplate", Name: "t"},
-	}
-	w.create(set)
+	set := w.machineSet(3)
 	machines := w.machines(3)
 	for i := range machines {
 		w.join(&machines[i])
@@ -183,6 +169,27 @@ func TestReplaces(t *testing.T) {
 	w.expectConditions(successor.Name, good, notMarked, alone)
 	w.expectConditions(machines[1].Name, badNode, notMarked, alone)
 	w.expectCheck(check, budgetUsed, zonesFine, exclusive) // the successor has yet to prove itself
+}
+
+// machineSet creates the MachineSet "pool", whose Machines the check selects.
+func (w *environment) machineSet(replicas int32) *clusterv1.MachineSet {
+	w.Helper()
+	template := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "infrastructure.drover.io/v1alpha1", "kind": "SimMachineTemplate",
+		"metadata": map[string]any{"namespace": w.namespace, "name": "t"},
+		"spec":     map[string]any{"template": map[string]any{"spec": map[string]any{}}},
+	}}
+	w.create(template)
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pool"}}
+	set.Spec.ClusterName, set.Spec.Replicas = "c", &replicas
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	set.Spec.Template.Labels = map[string]string{"pool": "a"}
+	set.Spec.Template.Spec = clusterv1.MachineSpec{
+		ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("s")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.drover.io", Kind: "SimMachineTemplate", Name: "t"},
+	}
+	w.create(set)
+	return set
 }
 
 // machines waits for as many Machines as that.

@@ -8,9 +8,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -70,6 +72,9 @@ func (p exemption) run(ctx context.Context, s *state) (reconcile.Result, error) 
 func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Machine, requests *external.Requests) (reconcile.Result, error) {
 	finding, isExternal := s.findings[m.Name], s.check.Spec.Remediation.TemplateRef.IsDefined()
 	wanted := m.DeepCopy()
+	if err := deleteEarlier(ctx, requests, m, finding); err != nil {
+		return reconcile.Result{}, err
+	}
 	switch finding.State {
 	case health.Healthy:
 		if err := requests.Delete(ctx, m); err != nil {
@@ -98,6 +103,18 @@ func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Ma
 		return reconcile.Result{}, nil
 	}
 	return p.request(ctx, requests, wanted)
+}
+
+// deleteEarlier deletes the request that an earlier check has left, before the first finding about the Machine. Ensure reports
+// a kind of requests that may not be read.
+func deleteEarlier(ctx context.Context, requests *external.Requests, m *clusterv1.Machine, finding health.Finding) error {
+	if conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition) || (finding.State != health.Healthy && finding.State != health.Unhealthy) {
+		return nil
+	}
+	if err := requests.DeleteEarlier(ctx, m); !apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil
 }
 
 // machineWriter writes the conditions of Machines.

@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -67,6 +68,40 @@ func TestMarksAreRemoved(t *testing.T) {
 			change(w, m, check)
 			w.expectNoConditions("m-0")
 		})
+	}
+}
+
+// TestMarkOfACheckThatWasDeletedDuringAPauseHasNoEffect ends the replacements during an incident: the Cluster is paused, the
+// check deleted, and the Cluster resumed when its Machines are healthy again.
+func TestMarkOfACheckThatWasDeletedDuringAPauseHasNoEffect(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t, true)
+	set := w.machineSet(3)
+	machines := w.machines(3)
+	for i := range machines {
+		w.join(&machines[i])
+	}
+	w.change(set, func() {
+		metav1.SetMetaDataAnnotation(&set.ObjectMeta, clusterv1.DisableMachineCreateAnnotation, "true") // the replacement waits
+	})
+	check := w.check("check")
+	w.ready(machines[0].Name, corev1.ConditionFalse)
+	w.expectConditions(machines[0].Name, badNode, "OwnerRemediated=False RemediationDeferred", alone)
+
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c"}}
+	w.change(cluster, func() { cluster.Spec.Paused = new(true) })
+	w.Eventually(func() bool {
+		w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(set), set)).To(gomega.Succeed())
+		return conditions.IsTrue(set, clusterv1.PausedCondition)
+	}).Should(gomega.BeTrue())
+	w.Expect(w.Delete(t.Context(), check)).To(gomega.Succeed())
+	w.ready(machines[0].Name, corev1.ConditionTrue)
+	w.change(set, func() { delete(set.Annotations, clusterv1.DisableMachineCreateAnnotation) })
+	time.Sleep(time.Second) // the deletion is handled during the pause
+	w.change(cluster, func() { cluster.Spec.Paused = new(false) })
+	w.expectNoConditions(machines[0].Name)
+	if w.fresh(&machines[0]); machines[0].DeletionTimestamp != nil {
+		t.Error("a healthy Machine, which no check selects, is being replaced")
 	}
 }
 

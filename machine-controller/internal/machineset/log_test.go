@@ -139,7 +139,7 @@ func TestRemediationIsLogged(t *testing.T) {
 	set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 	m := creation.NewMachine(set, "m")
 	healthCheckFailed(m)
-	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, m)
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, m, checkOf(set))
 	of := `Cluster=ns/c`
 	want := []string{
 		`did not replace unhealthy Machines ` + of + ` count=1 reason=RemediationDeferred message=Waiting because the annotation cluster.x-k8s.io/disable-machine-create forbids to create its replacement`,

@@ -67,9 +67,9 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 	if err != nil {
 		return result, results.IgnoreNotFoundOrConflict(err)
 	}
-	candidates := remediation.Candidates(s.machines)
-	if len(candidates) == 0 || countNotDeleting(s.machines) > desiredReplicas(s.set) {
-		return result, nil // a scale-down deletes the unhealthy first
+	candidates, err := r.checked(ctx, s, remediation.Candidates(s.machines))
+	if err != nil || len(candidates) == 0 || countNotDeleting(s.machines) > desiredReplicas(s.set) {
+		return result, err // a scale-down deletes the unhealthy first
 	}
 	plan, err := r.plan(ctx, s, candidates)
 	if err != nil {
@@ -91,6 +91,22 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 	}
 	s.remediated = len(plan.now) > 0
 	return result, kerrors.NewAggregate(errs)
+}
+
+// checked returns the Machines that a health check selects. The mark of one that was deleted while the Cluster was paused, or
+// while no manager ran, may not have been removed yet.
+func (r *remediator) checked(ctx context.Context, s *state, marked []*clusterv1.Machine) ([]*clusterv1.Machine, error) {
+	var kept []*clusterv1.Machine
+	for _, m := range marked {
+		selected, err := r.selected(ctx, s, m)
+		if err != nil {
+			return nil, err
+		}
+		if selected {
+			kept = append(kept, m)
+		}
+	}
+	return kept, nil
 }
 
 // countNotDeleting counts the Machines that are not being deleted; the others are no surplus any more, however long their

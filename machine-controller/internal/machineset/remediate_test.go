@@ -4,6 +4,7 @@
 package machineset
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +27,7 @@ type stored struct {
 }
 
 // store creates a set of that many replicas with both templates and with Machines, of which those whose names begin with
-// "failed" have failed a health check and those that begin with "deleting" are being deleted.
+// "failed" have failed a health check, which selects them, and those that begin with "deleting" are being deleted.
 func store(t *testing.T, replicas int32, change func(*clusterv1.MachineSet), names ...string) *stored {
 	t.Helper()
 	cluster, set := clusterAndSet()
@@ -35,6 +36,9 @@ func store(t *testing.T, replicas int32, change func(*clusterv1.MachineSet), nam
 		change(set)
 	}
 	objects := []client.Object{cluster, set}
+	if slices.ContainsFunc(names, func(name string) bool { return name[0] == 'f' }) {
+		objects = append(objects, checkOf(set))
+	}
 	for _, name := range names {
 		m := creation.NewMachine(set, name)
 		m.Status.NodeRef.Name = name // it has joined
@@ -154,6 +158,21 @@ func TestRemediation(t *testing.T) {
 				t.Errorf("Machines, and whether they are being deleted (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestMarkWithoutAHealthCheckHasNoEffect has a Machine whose health check was deleted: its mark is removed by the controller
+// of these, which need not have seen that yet.
+func TestMarkWithoutAHealthCheckHasNoEffect(t *testing.T) {
+	t.Parallel()
+	s := store(t, 3, nil, "failed", "a", "b")
+	if err := s.client.Delete(t.Context(), checkOf(s.set)); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcileOnce(t)
+	want := map[string]bool{"failed": false, "a": false, "b": false}
+	if diff := cmp.Diff(want, s.machines(t, "failed", "a", "b")); diff != "" {
+		t.Errorf("Machines, and whether they are being deleted (-want +got):\n%s", diff)
 	}
 }
 

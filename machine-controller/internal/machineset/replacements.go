@@ -92,6 +92,11 @@ func (r *remediator) awaitsHealthCheck(ctx context.Context, s *state, m *cluster
 	if conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition) {
 		return false, nil
 	}
+	return r.selected(ctx, s, m)
+}
+
+// selected reports whether a health check selects the Machine.
+func (r *remediator) selected(ctx context.Context, s *state, m *clusterv1.Machine) (bool, error) {
 	checks, err := index.MachineHealthChecksOfCluster(ctx, r.client, client.ObjectKeyFromObject(s.cluster))
 	return slices.ContainsFunc(checks, func(check *clusterv1.MachineHealthCheck) bool {
 		return check.DeletionTimestamp.IsZero() && health.Selects(check, m)

@@ -28,10 +28,7 @@ func TestReplacementSettlesByAvailabilityOnlyWithoutHealthCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 			if checked {
-				check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: "check"}}
-				check.Spec.ClusterName, check.Spec.Selector.MatchLabels = m.Spec.ClusterName, map[string]string{clusterv1.MachineSetNameLabel: s.set.Name}
-				check.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(600))
-				if err := s.client.Create(t.Context(), check); err != nil {
+				if err := s.client.Create(t.Context(), checkOf(s.set)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -63,4 +60,12 @@ func TestReplacementSettlesByAvailabilityOnlyWithoutHealthCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// checkOf is a MachineHealthCheck that selects the Machines of a set.
+func checkOf(set *clusterv1.MachineSet) *clusterv1.MachineHealthCheck {
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: "check"}}
+	check.Spec.ClusterName, check.Spec.Selector.MatchLabels = set.Spec.ClusterName, map[string]string{clusterv1.MachineSetNameLabel: set.Name}
+	check.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(600))
+	return check
 }

@@ -52,9 +52,13 @@ func IsTemplateMissing(err error) bool { return errors.Is(err, errTemplateMissin
 // Machine.
 var errForeignRequest = errors.New("it is not a remediation request for this Machine: delete or rename it")
 
-// NeedsCorrection reports whether a request cannot be made until a user corrects something.
+// errDeleting means that the request for the Machine is being deleted: its finalizers keep it.
+var errDeleting = errors.New("it is being deleted, and is made again once it is gone")
+
+// NeedsCorrection reports whether a request cannot be made until a user corrects something, or another controller has
+// removed its finalizer.
 func NeedsCorrection(err error) bool {
-	return IsTemplateMissing(err) || errors.Is(err, errForeignRequest) || contract.IsInvalidReference(err)
+	return IsTemplateMissing(err) || errors.Is(err, errForeignRequest) || errors.Is(err, errDeleting) || contract.IsInvalidReference(err)
 }
 
 // Ensure creates the request for a Machine unless it exists.
@@ -68,7 +72,10 @@ func (q *Requests) Ensure(ctx context.Context, m *clusterv1.Machine) error {
 	}
 	err := q.live.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 	if err == nil {
-		return q.checkRequest(m, existing)
+		if err := q.checkRequest(m, existing); err != nil || existing.GetDeletionTimestamp() == nil {
+			return err
+		}
+		return fmt.Errorf("%s %q exists: %w", existing.GetKind(), existing.GetName(), errDeleting)
 	}
 	if !notFound(err) {
 		return fmt.Errorf("reading %s %q: %w", existing.GetKind(), existing.GetName(), err)
@@ -99,7 +106,16 @@ func (q *Requests) Ensure(ctx context.Context, m *clusterv1.Machine) error {
 // Delete deletes the request for a Machine that is healthy again, or exempt. An object that is not the
 // request stays, and so does a request whose owner has changed since it was read.
 func (q *Requests) Delete(ctx context.Context, m *clusterv1.Machine) error {
-	if !q.check.Spec.Remediation.TemplateRef.IsDefined() || !conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition) || q.checkReference() != nil {
+	if !conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition) {
+		return nil
+	}
+	return q.DeleteEarlier(ctx, m)
+}
+
+// DeleteEarlier deletes the request for a Machine whatever its conditions are, as Delete does. It is for one that an
+// earlier check has left: no check that is deleted, or selects the Machine no more, deletes its requests.
+func (q *Requests) DeleteEarlier(ctx context.Context, m *clusterv1.Machine) error {
+	if !q.check.Spec.Remediation.TemplateRef.IsDefined() || q.checkReference() != nil {
 		return nil //nolint:nilerr // only requests of this check are deleted; Ensure reports the error
 	}
 	request := q.request(m)

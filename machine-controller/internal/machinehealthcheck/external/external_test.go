@@ -149,7 +149,11 @@ func TestEnsure(t *testing.T) {
 		fails, correct  bool
 		templateMissing bool
 	}{
-		"keeps a request that exists":               {stored: map[string]*unstructured.Unstructured{"RebootRemediation/m": request()}},
+		"keeps a request that exists": {stored: map[string]*unstructured.Unstructured{"RebootRemediation/m": request()}},
+		"waits for one that is being deleted": {
+			stored: map[string]*unstructured.Unstructured{"RebootRemediation/m": request(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(new(metav1.Now())) })},
+			fails:  true, correct: true,
+		},
 		"refuses another object of the name":        {stored: map[string]*unstructured.Unstructured{"RebootRemediation/m": request(func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })}, fails: true, correct: true},
 		"needs the template":                        {fails: true, correct: true, templateMissing: true},
 		"accepts that a request was created before": {stored: tmpl, writeErr: exists, creates: 1},

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
@@ -41,7 +42,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	err := builder.ControllerManagedBy(mgr).
 		Named("machinehealthcheck-unmark").
 		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.NewPredicateFuncs(marked))).
-		Watches(&clusterv1.MachineHealthCheck{}, handler.EnqueueRequestsFromMapFunc(r.markedMachines), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.MachineHealthCheck{}, handler.EnqueueRequestsFromMapFunc(r.markedByCheck), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.markedInCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
@@ -90,13 +92,22 @@ func marked(object client.Object) bool {
 	return ok && health.HasConditions(m)
 }
 
-// markedMachines are those that a check may not select any more after it was created, changed or deleted.
-func (r *Reconciler) markedMachines(ctx context.Context, object client.Object) []reconcile.Request {
+// markedByCheck are the Machines that a check may not select any more after it was created, changed or deleted.
+func (r *Reconciler) markedByCheck(ctx context.Context, object client.Object) []reconcile.Request {
 	check, ok := object.(*clusterv1.MachineHealthCheck)
 	if !ok {
 		return nil
 	}
-	machines, err := index.MachinesOfCluster(ctx, r.Client, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
+	return r.markedMachines(ctx, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
+}
+
+// markedInCluster are the Machines whose checks may have changed while the Cluster was paused.
+func (r *Reconciler) markedInCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	return r.markedMachines(ctx, client.ObjectKeyFromObject(cluster))
+}
+
+func (r *Reconciler) markedMachines(ctx context.Context, cluster client.ObjectKey) []reconcile.Request {
+	machines, err := index.MachinesOfCluster(ctx, r.Client, cluster)
 	if err != nil {
 		return nil
 	}

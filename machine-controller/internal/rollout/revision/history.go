@@ -81,6 +81,9 @@ func Set(set *clusterv1.MachineSet, revision string) {
 	if had == revision {
 		return
 	}
+	if set.Annotations == nil {
+		set.Annotations = map[string]string{}
+	}
 	if had != "" {
 		set.Annotations[UpstreamHistoryAnnotation] = strings.Join(append(pastRevisions(set), had), ",")
 	}
