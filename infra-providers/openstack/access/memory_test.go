@@ -99,7 +99,7 @@ func TestSessionsOfAServiceTakeLittleMemory(t *testing.T) {
 	})
 	var sessions []*Session
 	before := heap()
-	for range 10 {
+	for range 4 {
 		session, err := Open(fromSecret, credentials(map[string]string{
 			"OS_AUTH_URL": server.URL + "/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_PROJECT_ID": "p", "OS_REGION_NAME": "R",
 		}), nil, nil)
