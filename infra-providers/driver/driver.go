@@ -178,3 +178,6 @@ type AttachedObject struct {
 	// deleted.
 	Copy bool
 }
+
+// Cost is how many resources of the usual size the resource takes the memory of: one for each KiB begun.
+func (o AttachedObject) Cost() int { return 1 + (len(o.Kind)+len(o.ID)+o.Identity.bytes())/1024 }

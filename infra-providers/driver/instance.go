@@ -91,6 +91,17 @@ func (id Identity) complete() bool {
 	return id.Name != "" && id.Owner.Namespace != "" && id.Owner.Name != ""
 }
 
+// bytes is the length of the texts of an identity.
+func (id Identity) bytes() int {
+	return len(id.UID) + len(id.Name) + len(id.ProviderID) + len(id.Owner.UID) + len(id.Owner.Namespace) + len(id.Owner.Name)
+}
+
+// brief returns an identity whose texts are brief.
+func (id Identity) brief() Identity {
+	owner := Owner{UID: types.UID(brief(string(id.Owner.UID))), Namespace: brief(id.Owner.Namespace), Name: brief(id.Owner.Name)}
+	return Identity{UID: types.UID(brief(string(id.UID))), Name: brief(id.Name), Owner: owner, ProviderID: brief(id.ProviderID)}
+}
+
 // Tags returns the ownership tags of the identity.
 func (id Identity) Tags() map[string]string {
 	return map[string]string{
@@ -172,6 +183,18 @@ type Instance struct {
 	StepDue bool
 	// Guest is what the cloud can see inside the instance; nil when it cannot.
 	Guest *Guest
+}
+
+// Cost is how many instances of the usual size the instance takes the memory of: one for each KiB begun.
+func (i Instance) Cost() int {
+	bytes := len(i.ID) + len(i.ProviderID) + len(i.Message) + len(i.FailureDomain) + i.Identity.bytes()
+	for _, address := range slices.Concat(i.Addresses, i.Reported) {
+		bytes += len(address.Address) + len(address.Type)
+	}
+	if i.Guest != nil {
+		bytes += len(i.Guest.Message)
+	}
+	return 1 + bytes/1024
 }
 
 // RequireRunning passes on the answer of a Get when the instance runs. It fails with NotFoundError for one that is

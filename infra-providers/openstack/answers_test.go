@@ -97,3 +97,35 @@ func TestListsWithoutEndAreAborted(t *testing.T) {
 		})
 	}
 }
+
+// TestListsOfLongTextsAreAborted: elements have any length, and what a list shows is kept until its end.
+func TestListsOfLongTextsAreAborted(t *testing.T) {
+	t.Parallel()
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "o", Namespace: "n", Name: "c"}}
+	metadata, tags := []string{fmt.Sprintf(`"long":%q`, strings.Repeat("x", 6<<10))}, []string{fmt.Sprintf("%q", strings.Repeat("x", 6<<10))}
+	for key, value := range attachments.Tags(id) {
+		metadata, tags = append(metadata, fmt.Sprintf("%q:%q", key, value)), append(tags, fmt.Sprintf("%q", key+"="+value))
+	}
+	for path, test := range map[string]struct {
+		entry string
+		call  func(driver.Driver[openstack.InstanceConfig]) error
+	}{
+		"servers/detail": {`{"metadata":{` + strings.Join(metadata, ",") + `}}`, func(d driver.Driver[openstack.InstanceConfig]) error {
+			_, err := d.Get(t.Context(), id)
+			return err
+		}},
+		"ports": {`{"tags":[` + strings.Join(tags, ",") + `]}`, func(d driver.Driver[openstack.InstanceConfig]) (last error) {
+			for _, last = range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{}) {
+				continue
+			}
+			return last
+		}},
+	} {
+		r := newEnv(t)
+		list := &endless{next: r.faults, path: path, entry: test.entry}
+		err := test.call(connect(t, list, driver.Account{SecretName: "cloud"}, r.secret))
+		if _, ok := errors.AsType[*httplimit.TooLargeError](err); !ok || list.pages > 7 {
+			t.Errorf("%s: after %d pages of 6 MiB: %v", path, list.pages, err)
+		}
+	}
+}

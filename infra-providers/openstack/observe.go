@@ -46,7 +46,7 @@ func (d *Driver) findAll(ctx context.Context, services *access.Services, id driv
 func (d *Driver) find(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
 	var found, own []servers.Server
 	var tooMany error
-	err := d.listByTag(ctx, services, attachments.Name(id.UID), func(server servers.Server) bool {
+	err := d.listByTag(access.WithBudget(ctx), services, attachments.Name(id.UID), func(server servers.Server) bool {
 		if at, _ := attachments.Identity(server.Metadata); at.UID == id.UID {
 			found = append(found, server)
 			if id.Check(at) == nil {

@@ -20,12 +20,8 @@ import (
 // applicationCredential creates one of the user of the credentials.
 func (p project) applicationCredential(name string) *applicationcredentials.ApplicationCredential {
 	p.t.Helper()
-	identity := must[*gophercloud.ServiceClient](p.t)(sdk.NewIdentityV3(p.Compute.ProviderClient, gophercloud.EndpointOpts{Region: p.Region}))
-	result, ok := p.Compute.GetAuthResult().(tokens.CreateResult)
-	if !ok {
-		p.t.Fatalf("logged in by %T, not by a password", p.Compute.GetAuthResult())
-	}
-	user := must[*tokens.User](p.t)(result.ExtractUser())
+	identity := must[*gophercloud.ServiceClient](p.t)(sdk.NewIdentityV3(p.Compute.ProviderClient, gophercloud.EndpointOpts{}))
+	user := must[*tokens.User](p.t)(tokens.Get(p.t.Context(), identity, p.Compute.Token()).ExtractUser())
 	created := must[*applicationcredentials.ApplicationCredential](p.t)(applicationcredentials.Create(p.t.Context(), identity, user.ID, applicationcredentials.CreateOpts{Name: name}).Extract())
 	p.offset(name, func(ctx context.Context) error {
 		return applicationcredentials.Delete(ctx, identity, user.ID, created.ID).ExtractErr()

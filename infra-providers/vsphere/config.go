@@ -176,7 +176,7 @@ func login(account driver.Account, credentials driver.Credentials, getenv func(s
 
 // check refuses credentials that cannot work, or whose password would be sent in the clear.
 func check(found vcenter.Account, source string) error {
-	for field, value := range map[string]string{"username": found.Username, "password": found.Password, "ca.crt": found.CA, "thumbprint": found.Thumbprint} {
+	for field, value := range map[string]string{"server": found.Server, "username": found.Username, "password": found.Password, "ca.crt": found.CA, "thumbprint": found.Thumbprint} {
 		if len(value) > mostCredential {
 			return fmt.Errorf("%s: %s has more than %d KiB", source, field, mostCredential>>10)
 		}

@@ -288,3 +288,21 @@ func TestEveryCallHasADeadline(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesAreLookedUpOnceForAScaleUp: the machines of one template name the same things.
+func TestNamesAreLookedUpOnceForAScaleUp(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	d := w.connect()
+	var calls []int
+	for _, n := range []string{"1", "2", "3"} {
+		w.wire.reset()
+		if _, err := d.Create(t.Context(), req(w, identity(n))); err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, w.wire.total())
+	}
+	if calls[1]+5 > calls[0] || calls[2] > calls[1] {
+		t.Errorf("the creations made %d calls", calls)
+	}
+}

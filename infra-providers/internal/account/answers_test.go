@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -74,6 +75,42 @@ func TestLargeResponseLimitIsPerNamespace(t *testing.T) {
 		_, err = cloud.Direct.Get(ctx, driver.Identity{UID: "u"})
 		if _, busy := errors.AsType[*httplimit.BusyError](err); busy != test.busy {
 			t.Errorf("Secret %q of %q: got %v", test.secret, test.namespace, err)
+		}
+	}
+}
+
+// refusing is a driver whose server refuses with a long text.
+type refusing struct {
+	driver.Driver[fake.Config]
+	err error
+}
+
+func (r refusing) Get(context.Context, driver.Identity) (driver.Instance, error) {
+	return driver.Instance{}, r.err
+}
+
+func (r refusing) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) { yield(driver.Instance{}, r.err) }
+}
+
+// TestLongErrorsAreShortened: errors are logged and kept, and a server that a Secret names chooses their texts.
+func TestLongErrorsAreShortened(t *testing.T) {
+	t.Parallel()
+	long := errors.New(strings.Repeat("x", 1<<20))
+	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] {
+		return refusing{err: &driver.UnauthorizedError{Err: long}}
+	}), account.Options{
+		Secrets: secrets{{Namespace: "a", Name: "1"}: "x"}, Now: time.Now, Changed: func(driver.Identity) {}, Interval: time.Minute,
+	})
+	cloud, err := cache.Driver(t.Context(), &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, Spec: infrav1.SimMachineSpec{InstanceType: "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, direct := cloud.Direct.Get(t.Context(), driver.Identity{UID: "u"})
+	_, listed := cloud.Get(t.Context(), driver.Identity{UID: "u"})
+	for name, err := range map[string]error{"a read": direct, "a list": listed} {
+		if !driver.IsUnauthorized(err) || errors.Is(err, long) || len(err.Error()) > 8<<10 {
+			t.Errorf("%s: got a %T of %d bytes", name, err, len(err.Error()))
 		}
 	}
 }

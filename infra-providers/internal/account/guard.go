@@ -68,7 +68,15 @@ func (g *guard) within(ctx context.Context, operation string, limit time.Duratio
 	defer cancel()
 	err := panicerror.Call(func() error { return call(limited) })
 	g.note(ctx, operation, err)
-	return toTimeoutError(ctx, limited, limit, err)
+	return toTimeoutError(ctx, limited, limit, boundError(err))
+}
+
+// boundError returns an error that has no longer text than a condition, which is logged and kept with its error.
+func boundError(err error) error {
+	if err == nil || len(err.Error()) <= driver.MaxBrief {
+		return err
+	}
+	return driver.Brief(err)
 }
 
 // calls returns how calls of an operation are made.

@@ -65,7 +65,7 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 		defer cancel()
 		for instance, err := range panicerror.Seq(m.Driver.List(limited, owner)) {
 			m.guard.note(ctx, "list", err)
-			last = toTimeoutError(ctx, limited, listTime, err)
+			last = toTimeoutError(ctx, limited, listTime, boundError(err))
 			if !yield(instance, last) {
 				return
 			}
@@ -85,7 +85,7 @@ func (b bounded) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 		defer cancel()
 		for remain, err := range panicerror.Seq(b.AttachedObjectLister.AttachedObjects(limited, owner)) {
 			b.guard.note(ctx, "remains", err)
-			if !yield(remain, toTimeoutError(ctx, limited, listTime, err)) {
+			if !yield(remain, toTimeoutError(ctx, limited, listTime, boundError(err))) {
 				return
 			}
 		}

@@ -48,7 +48,7 @@ func (v *Inventory[C]) list(ctx context.Context) (map[string]driver.Instance, er
 			limit = v.options.Max()
 		}
 		seen++
-		if cost += costOf(instance); cost > limit {
+		if cost += instance.Cost(); cost > limit {
 			return nil, ErrTooMany
 		}
 		listed[instance.ProviderID] = instance
@@ -113,7 +113,7 @@ func (v *Inventory[C]) fail(now time.Time, err error) {
 	v.next = now.Add(max(v.options.Unsettled, driver.RetryAfter(err)))
 	v.refused = nil
 	if driver.IsUnauthorized(err) {
-		v.refused = err
+		v.refused = driver.Brief(err)
 	}
 }
 
@@ -183,7 +183,7 @@ func (v *Inventory[C]) put(e *entry) {
 	}
 	uid := e.instance.Identity.UID
 	v.entries[e.instance.ProviderID] = e
-	v.cost += costOf(e.instance)
+	v.cost += e.instance.Cost()
 	if v.byUID[uid] == nil {
 		v.byUID[uid] = map[*entry]struct{}{}
 	}
@@ -193,7 +193,7 @@ func (v *Inventory[C]) put(e *entry) {
 func (v *Inventory[C]) remove(e *entry) {
 	uid := e.instance.Identity.UID
 	delete(v.entries, e.instance.ProviderID)
-	v.cost -= costOf(e.instance)
+	v.cost -= e.instance.Cost()
 	delete(v.byUID[uid], e)
 	if len(v.byUID[uid]) == 0 {
 		delete(v.byUID, uid)
@@ -212,17 +212,6 @@ func (v *Inventory[C]) setKept(listed int) {
 	if v.options.Kept != nil {
 		v.options.Kept.Store(int64(v.cost + listed))
 	}
-}
-
-// costOf is how many instances of the usual size an instance takes the memory of: one for each KiB begun.
-func costOf(instance driver.Instance) int {
-	id := instance.Identity
-	bytes := len(instance.ID) + len(instance.ProviderID) + len(instance.Message) + len(instance.FailureDomain) +
-		len(id.UID) + len(id.Name) + len(id.ProviderID) + len(id.Owner.UID) + len(id.Owner.Namespace) + len(id.Owner.Name)
-	for _, address := range slices.Concat(instance.Addresses, instance.Reported) {
-		bytes += len(address.Address) + len(address.Type)
-	}
-	return 1 + bytes/1024
 }
 
 func (v *Inventory[C]) markStale(id driver.Identity) {

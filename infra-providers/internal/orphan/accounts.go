@@ -22,12 +22,13 @@ const (
 	holderTime = 15 * time.Minute
 	// turnTime is how long the turn of a call in the rate of an account is waited for.
 	turnTime = time.Minute
-	// maxPerHolder is how many resources are read of all accounts of one holder together.
+	// maxPerHolder is how many resources of the usual size are read of all accounts of one holder together. One with long
+	// texts counts as several: the servers that Secrets name choose them.
 	maxPerHolder = 100_000
 )
 
 // errTooMany means that the accounts of one holder have more than that.
-var errTooMany = fmt.Errorf("the lists have more than %d entries", maxPerHolder)
+var errTooMany = fmt.Errorf("the lists have more than %d entries of the usual size", maxPerHolder)
 
 // listed is one account with its list.
 type listed[C any] struct {
@@ -67,8 +68,9 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 		left := maxPerHolder - count[one.holder()]
 		mu.Unlock()
 		var things []Resource
+		var cost int
 		err := c.inTurn(ctx, func() (err error) {
-			things, err = everything(ctx, connected, left)
+			things, cost, err = everything(ctx, connected, left)
 			return err
 		})
 		if err != nil {
@@ -77,7 +79,7 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 		mu.Lock()
 		defer mu.Unlock()
 		one.complete = true
-		count[one.holder()] += len(things)
+		count[one.holder()] += cost
 		found = append(found, things...)
 		return nil
 	})
@@ -130,13 +132,11 @@ func (c *Collector[M, C]) inTurn(ctx context.Context, call func() error) error {
 	}
 }
 
-// everything lists what is ours in one account, up to a maximum. In an account whose credentials are those of one
+// everything lists what is ours in one account, up to a maximum, and returns the cost of what it read. In an account whose credentials are those of one
 // namespace, that is only what belongs to the namespace: its server could return any tags of others.
-func everything[C any](ctx context.Context, connected account.Account[C], most int) ([]Resource, error) {
-	var all []Resource
-	seen := 0
-	count := func(err error) error {
-		if seen++; err == nil && seen > most {
+func everything[C any](ctx context.Context, connected account.Account[C], most int) (all []Resource, cost int, err error) {
+	count := func(one int, err error) error {
+		if cost += one; err == nil && cost > most {
 			return errTooMany
 		}
 		return err
@@ -149,8 +149,8 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 	}
 	instances := map[types.UID][]string{}
 	for made, err := range connected.Direct.List(ctx, driver.Owner{}) {
-		if err := count(err); err != nil {
-			return nil, fmt.Errorf("listing instances: %w", err)
+		if err := count(made.Cost(), err); err != nil {
+			return nil, 0, fmt.Errorf("listing instances: %w", err)
 		}
 		if made.State == driver.Terminated || made.State == driver.Stopping && !made.StepDue {
 			continue
@@ -159,13 +159,13 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created})
 	}
 	if connected.AttachedObjects == nil {
-		return all, nil
+		return all, cost, nil
 	}
 	for thing, err := range connected.AttachedObjects.AttachedObjects(ctx, driver.Owner{}) {
-		if err := count(err); err != nil {
-			return nil, fmt.Errorf("listing what is beside instances: %w", err)
+		if err := count(thing.Cost(), err); err != nil {
+			return nil, 0, fmt.Errorf("listing what is beside instances: %w", err)
 		}
 		keep(Resource{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: instances[thing.Identity.UID]})
 	}
-	return all, nil
+	return all, cost, nil
 }

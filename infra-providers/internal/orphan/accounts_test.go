@@ -160,3 +160,25 @@ func TestListWithoutEndIsAborted(t *testing.T) {
 	}
 	f.wantInCloud(0, 0)
 }
+
+// TestListOfLongTextsIsAborted has a server that shows instances for ever whose names have a MiB each.
+func TestListOfLongTextsIsAborted(t *testing.T) {
+	t.Parallel()
+	f, other := newFixture(t, usual), newFixture(t, usual)
+	server, shown := &tenantServer{Driver: fake.New(fake.Options{})}, 0
+	name := strings.Repeat("x", 1<<20) // all have the same memory, which is not so for the names of a server
+	server.list = func(context.Context) iter.Seq2[driver.Instance, error] {
+		return func(yield func(driver.Instance, error) bool) {
+			for made := (driver.Instance{State: driver.Running, Identity: driver.Identity{UID: "u", Name: name, Owner: other.owner()}}); yield(made, nil); {
+				shown++
+			}
+		}
+	}
+	f.connectServer(other.home.Namespace, secretPrefix+other.home.Namespace, server)
+	if err := f.Sweep(t.Context()); !errors.Is(err, errTooMany) {
+		t.Errorf("got %v", err)
+	}
+	if shown > 200 {
+		t.Errorf("%d MiB were read", shown)
+	}
+}

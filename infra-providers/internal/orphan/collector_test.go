@@ -415,7 +415,7 @@ func TestListsWhatIsHalfRemoved(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			found, err := everything(t.Context(), connected, 10)
+			found, _, err := everything(t.Context(), connected, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

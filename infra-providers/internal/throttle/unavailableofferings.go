@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/errorreason"
 )
 
 // maxUnavailable is how many are kept of an account: the authors of specs name the instance types and zones.
@@ -84,26 +83,13 @@ func (t *Throttle[C]) recordResult(namespace string, config C, err error) {
 
 func (t *Throttle[C]) setUnavailable(of scope, err error) {
 	known, _ := t.unavailable.Get(of)
-	known.cause = shortened(err)
+	known.cause = driver.Brief(err)
 	// Many machines may be refused at once; that counts once.
 	if now := t.options.Now(); known.left(now) == 0 {
 		known.grow(now, unavailableMin, unavailableMax, t.options.Jitter())
 	}
 	// A later refusal is independent of this one, and begins with the shortest time again.
 	t.unavailable.SetUntil(of, known, known.until.Add(unavailableMax))
-}
-
-// shortened truncates an error to the length of a condition, because the server of an account chooses its length.
-func shortened(err error) error {
-	text := err.Error()
-	cut := errorreason.Truncate(text)
-	if len(cut) == len(text) {
-		return err
-	}
-	if full, ok := errors.AsType[*driver.InsufficientCapacityError](err); ok {
-		return &driver.InsufficientCapacityError{InstanceType: full.InstanceType, Zone: full.Zone, OfRequest: full.OfRequest, Err: errors.New(cut)}
-	}
-	return &driver.QuotaExceededError{Err: errors.New(cut)}
 }
 
 // digest identifies a configuration. Machines of one template have the same.

@@ -62,7 +62,7 @@ func read(account driver.Account, secret driver.Credentials) (login, error) {
 		return login{}, err
 	}
 	found.endpoint.Region = cmp.Or(account.Region, found.endpoint.Region)
-	found.auth.AllowReauth = true
+	found.auth.AllowReauth = false // Session logs in again itself
 	if authority := secret[AuthorityKey]; len(authority) > 0 {
 		if found.tls == nil {
 			found.tls = &tls.Config{MinVersion: tls.VersionTLS12}

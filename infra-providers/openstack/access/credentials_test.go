@@ -37,7 +37,7 @@ var fromSecret = driver.Account{SecretName: "cloud"}
 
 func TestCredentialsOfASecret(t *testing.T) {
 	t.Parallel()
-	byID := gophercloud.AuthOptions{IdentityEndpoint: "https://x/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}
+	byID := gophercloud.AuthOptions{IdentityEndpoint: "https://x/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s"}
 	for name, test := range map[string]struct {
 		account driver.Account
 		secret  map[string]string
@@ -47,22 +47,22 @@ func TestCredentialsOfASecret(t *testing.T) {
 	}{
 		"uses the cloud of the key": {
 			fromSecret, map[string]string{CloudsKey: twoClouds, CloudKey: "one"},
-			gophercloud.AuthOptions{IdentityEndpoint: "https://one/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}, "R1", "public",
+			gophercloud.AuthOptions{IdentityEndpoint: "https://one/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s"}, "R1", "public",
 		},
 		"reads a user with project and domains": {
 			fromSecret, map[string]string{CloudsKey: twoClouds, CloudKey: "two"},
 			gophercloud.AuthOptions{
-				IdentityEndpoint: "https://two/v3", Username: "u", Password: "p", DomainName: "D", TenantName: "team", AllowReauth: true,
+				IdentityEndpoint: "https://two/v3", Username: "u", Password: "p", DomainName: "D", TenantName: "team",
 				Scope: &gophercloud.AuthScope{ProjectName: "team", DomainName: "E"},
 			}, "", "internal",
 		},
 		"uses the only cloud": {
 			fromSecret, map[string]string{CloudsKey: oneCloud},
-			gophercloud.AuthOptions{IdentityEndpoint: "https://only/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}, "", "public",
+			gophercloud.AuthOptions{IdentityEndpoint: "https://only/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s"}, "", "public",
 		},
 		"prefers the machine's region": {
 			driver.Account{SecretName: "cloud", Region: "R9"}, map[string]string{CloudsKey: twoClouds, CloudKey: "one"},
-			gophercloud.AuthOptions{IdentityEndpoint: "https://one/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}, "R9", "public",
+			gophercloud.AuthOptions{IdentityEndpoint: "https://one/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s"}, "R9", "public",
 		},
 		"reads an application credential": {
 			fromSecret, map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_APPLICATION_CREDENTIAL_ID": "id", "OS_APPLICATION_CREDENTIAL_SECRET": "s", "OS_REGION_NAME": "R", "OS_INTERFACE": "internalURL"},
@@ -70,7 +70,7 @@ func TestCredentialsOfASecret(t *testing.T) {
 		},
 		"reads the variables of an openrc file": {
 			fromSecret, map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_PROJECT_NAME": "team", "OS_USER_DOMAIN_NAME": "D", "OS_PROJECT_DOMAIN_ID": "e"},
-			gophercloud.AuthOptions{IdentityEndpoint: "https://x/v3", Username: "u", Password: "p", DomainName: "D", AllowReauth: true, Scope: &gophercloud.AuthScope{ProjectName: "team", DomainID: "e"}}, "", "public",
+			gophercloud.AuthOptions{IdentityEndpoint: "https://x/v3", Username: "u", Password: "p", DomainName: "D", Scope: &gophercloud.AuthScope{ProjectName: "team", DomainID: "e"}}, "", "public",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

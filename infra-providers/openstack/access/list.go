@@ -29,7 +29,7 @@ func All[T any](ctx context.Context, list pagination.Pager, extract func(paginat
 // Select is All for what keep returns of each element, if it returns true. Only that counts and is kept in memory.
 func Select[T, K any](ctx context.Context, list pagination.Pager, extract func(pagination.Page) ([]T, error), keep func(T) (K, bool)) ([]K, error) {
 	var all []K
-	err := list.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+	err := list.EachPage(WithBudget(ctx), func(_ context.Context, page pagination.Page) (bool, error) {
 		more, err := extract(page)
 		if err != nil {
 			return false, err

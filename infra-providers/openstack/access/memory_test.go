@@ -5,9 +5,14 @@ package access
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 )
 
 // TestCloudsOfASecretTakeLittleMemory has Secrets of less than 1 MiB, which an API server accepts.
@@ -52,4 +57,78 @@ func TestCloudsThatPeopleWriteAreAccepted(t *testing.T) {
 	if err != nil || got.auth.Password != password || got.endpoint.Region != "R9" {
 		t.Errorf("got region %q, %v", got.endpoint.Region, err)
 	}
+}
+
+// TestSessionsOfAServiceTakeLittleMemory: a namespace may have a session in each of many regions and with each of its
+// Secrets, and the identity service that a Secret names chooses the length of its answers.
+func TestSessionsOfAServiceTakeLittleMemory(t *testing.T) {
+	const most = 8 << 20
+	logins, refuse := 0, false
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.HandleFunc("/v3/auth/tokens", func(w http.ResponseWriter, _ *http.Request) {
+		logins++
+		w.Header().Set("X-Subject-Token", fmt.Sprint("token", logins))
+		w.WriteHeader(http.StatusCreated)
+		var services []string
+		for kind, path := range map[string]string{"compute": "/compute/v2.1/", "network": "/network/", "image": "/image/"} {
+			services = append(services, fmt.Sprintf(`{"type":%q,"endpoints":[{"interface":"public","region":"R","region_id":"R","url":%q}]}`, kind, server.URL+path))
+		}
+		for n := range 2_000 {
+			services = append(services, fmt.Sprintf(`{"type":"other%d","name":%q}`, n, strings.Repeat("x", 1<<10)))
+		}
+		_, _ = fmt.Fprintf(w, `{"token":{"expires_at":"2036-01-01T00:00:00.000000Z","project":{"id":"p","name":"p"},"catalog":[%s]}}`, strings.Join(services, ","))
+	})
+	for path, version := range map[string]string{
+		"/compute/v2.1/{$}": `{"version":{"id":"v2.1","status":"CURRENT","version":"2.93","min_version":"2.1"}}`,
+		"/network/{$}":      `{"versions":[{"id":"v2.0","status":"CURRENT"}]}`,
+		"/image/{$}":        `{"versions":[{"id":"v2.15","status":"CURRENT"}]}`,
+	} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, version) })
+	}
+	mux.HandleFunc("/compute/v2.1/servers/x", func(w http.ResponseWriter, r *http.Request) {
+		if refuse && r.Header.Get("X-Auth-Token") != fmt.Sprint("token", logins) || r.Header.Get("X-Auth-Token") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if refuse {
+			refuse = false
+		}
+		_, _ = io.WriteString(w, `{"server":{"id":"x"}}`)
+	})
+	var sessions []*Session
+	before := heap()
+	for range 4 {
+		session, err := Open(fromSecret, credentials(map[string]string{
+			"OS_AUTH_URL": server.URL + "/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_PROJECT_ID": "p", "OS_REGION_NAME": "R",
+		}), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		services, err := session.Services(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second call is after the end of the token
+			if _, err := servers.Get(t.Context(), services.Compute, "x").Extract(); err != nil {
+				t.Fatal(err)
+			}
+			logins, refuse = logins+1, true
+		}
+		refuse = false
+		sessions = append(sessions, session)
+	}
+	if took := heap() - before; took > most {
+		t.Errorf("%d sessions take %d KiB", len(sessions), took>>10)
+	}
+	runtime.KeepAlive(sessions)
+}
+
+// heap is how many bytes are in use.
+func heap() uint64 {
+	var now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&now)
+	return now.HeapAlloc
 }

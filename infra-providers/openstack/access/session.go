@@ -43,6 +43,9 @@ const (
 	maxNamedElements = 100_000
 )
 
+// maxKept is how many bytes the addresses of the services and the name of the account may have together.
+const maxKept = 16 << 10
+
 // Session logs in at the first use and again when the token has expired. It is safe for concurrent use.
 type Session struct {
 	login     login
@@ -88,7 +91,7 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		if long == nil {
 			long = httplimit.NewCloudSeats()
 		}
-		limited = long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))
+		limited = budgeted{long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))}
 	}
 	return &Session{login: found, transport: limited, loggingIn: make(chan struct{}, 1)}, nil
 }
@@ -118,7 +121,8 @@ func (s *Session) Services(ctx context.Context) (*Services, error) {
 	return found, nil
 }
 
-func (s *Session) open(ctx context.Context) (*Services, error) {
+// logIn returns a client with a new token, its catalog and all else of the answer.
+func (s *Session) logIn(ctx context.Context) (*gophercloud.ProviderClient, error) {
 	provider, err := openstack.NewClient(s.login.auth.IdentityEndpoint)
 	if err != nil {
 		return nil, fmt.Errorf("reading the identity endpoint: %w", err)
@@ -127,6 +131,14 @@ func (s *Session) open(ctx context.Context) (*Services, error) {
 	provider.UserAgent.Prepend(userAgent)
 	if err := openstack.Authenticate(ctx, provider, s.login.auth); err != nil {
 		return nil, fmt.Errorf("logging in: %w", err)
+	}
+	return provider, nil
+}
+
+func (s *Session) open(ctx context.Context) (*Services, error) {
+	provider, err := s.logIn(ctx)
+	if err != nil {
+		return nil, err
 	}
 	// The SDK reads the versions of the endpoints without a context.
 	provider.HTTPClient.Transport = contextTransport{ctx, s.transport}
@@ -142,8 +154,36 @@ func (s *Session) open(ctx context.Context) (*Services, error) {
 	if found.Account, err = accountOf(provider, endpoint.Region); err != nil {
 		return nil, err
 	}
-	pinAccount(provider, found)
-	return found, nil
+	if err := found.checkLength(); err != nil {
+		return nil, err
+	}
+	provider.ReauthFunc = s.renewal(provider, found)
+	// A session keeps its token and the addresses of the services, and nothing else of a catalog, whose length the
+	// service chooses.
+	provider.EndpointLocator = nil
+	return found, provider.SetTokenAndAuthResult(token(provider.Token()))
+}
+
+// token is an authentication result that has nothing but a token.
+type token string
+
+// ExtractTokenID implements gophercloud.AuthResult.
+func (t token) ExtractTokenID() (string, error) { return string(t), nil }
+
+var errTooLong = errors.New("the answer to the login has an address or a name that is too long")
+
+// checkLength fails where what a session keeps of a login is longer than any cloud has it.
+func (s *Services) checkLength() error {
+	length := len(s.Account)
+	for _, client := range []*gophercloud.ServiceClient{s.Compute, s.Network, s.Image, s.Volume} {
+		if client != nil {
+			length += len(client.Endpoint) + len(client.ResourceBase)
+		}
+	}
+	if length > maxKept {
+		return errTooLong
+	}
+	return nil
 }
 
 // endpoint returns where the services are looked up. The region is part of the account, so where neither the machine nor
@@ -177,26 +217,23 @@ func (s *Session) endpoint(provider *gophercloud.ProviderClient) (gophercloud.En
 	return endpoint, nil
 }
 
-// pinAccount makes a new login fail unless its token is for the same project: credentials that have the name of the
-// project, or use the user's default, may lead to another one when the token has expired, where no resource of this one is
-// found.
-func pinAccount(provider *gophercloud.ProviderClient, found *Services) {
-	again := provider.ReauthFunc
-	if again == nil {
-		return
-	}
-	provider.ReauthFunc = func(ctx context.Context) error {
-		if err := again(ctx); err != nil {
+// renewal returns the function that logs in again when the token has expired. It fails unless the new token is for the same
+// project: credentials that have the name of the project, or use the user's default, may lead to another one then, where no
+// resource of this one is found.
+func (s *Session) renewal(provider *gophercloud.ProviderClient, found *Services) func(context.Context) error {
+	return func(ctx context.Context) error {
+		fresh, err := s.logIn(ctx)
+		if err != nil {
 			return err
 		}
-		now, err := accountOf(provider, found.Region)
+		now, err := accountOf(fresh, found.Region)
 		if err == nil && now != found.Account {
 			err = &driver.AccountMismatchError{Pinned: found.Account, Connected: now, Source: "a new login"}
 		}
 		if err != nil {
-			provider.SetToken("") // no further request may use it
+			return err
 		}
-		return err
+		return provider.SetTokenAndAuthResult(token(fresh.Token()))
 	}
 }
 

@@ -88,6 +88,7 @@ func (g Groups) Delete(ctx context.Context, owner driver.Owner, deletedServer st
 }
 
 func (g Groups) list(ctx context.Context) ([]servergroups.ServerGroup, error) {
+	ctx = access.WithBudget(ctx)
 	var all []servergroups.ServerGroup
 	for {
 		list := servergroups.List(g.Client, servergroups.ListOpts{Limit: 500, Offset: len(all)})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"drover.io/infra-providers/driver"
 )
 
 const (
@@ -90,7 +92,7 @@ func (t *Tracker[T]) Fail(key string, err error) {
 
 func (t *Tracker[T]) fail(key string, err error) {
 	known := t.entries[key]
-	known.Task, known.Err = nil, err
+	known.Task, known.Err = nil, driver.Brief(err)
 	known.pause = min(max(2*known.pause, first), longest)
 	known.until = t.Now().Add(known.pause)
 	t.put(key, known)

@@ -5,11 +5,13 @@ package tasks_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/vsphere/tasks"
 )
 
@@ -23,7 +25,7 @@ func TestPauseAfterFailure(t *testing.T) {
 		tracker.Start("k", types.ManagedObjectReference{Value: "t"}, "w")
 		tracker.Fail("k", cause)
 		known, ok := tracker.Get("k")
-		if !ok || known.Task != nil || known.What != "w" || !errors.Is(known.Err, cause) {
+		if !ok || known.Task != nil || known.What != "w" || known.Err.Error() != cause.Error() {
 			t.Fatalf("got %+v", known)
 		}
 		now = now.Add(pause*time.Second - 1)
@@ -64,5 +66,17 @@ func TestFinishOfAnEarlierTask(t *testing.T) {
 	tracker.Finish("unknown", later, errors.New("cause"))
 	if len(tracker.All()) > 0 {
 		t.Error("a task that was never started is recorded")
+	}
+}
+
+// TestFailuresTakeLittleMemory: a server that a Secret names chooses why the tasks of any number of machines failed.
+func TestFailuresTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	tracker := &tasks.Tracker[string]{Now: time.Now}
+	long := errors.New(strings.Repeat("x", 1<<20))
+	tracker.Fail("k", &driver.InvalidConfigurationError{Field: "spec", Err: long})
+	known, _ := tracker.Get("k")
+	if !driver.IsInvalidConfiguration(known.Err) || errors.Is(known.Err, long) || len(known.Err.Error()) > 8<<10 {
+		t.Errorf("kept a %T of %d bytes", known.Err, len(known.Err.Error()))
 	}
 }

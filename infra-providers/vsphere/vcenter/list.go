@@ -117,8 +117,12 @@ func (s *Session) container(ctx context.Context, client *vim25.Client) (types.Ma
 	if err != nil {
 		return known, refer("spec.datacenter", err)
 	}
+	ref := datacenter.Reference()
+	if len(ref.Type)+len(ref.Value)+len(ref.ServerGUID) > maxLocation {
+		return known, errDescription
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.datacenter = datacenter.Reference()
+	s.datacenter = ref
 	return s.datacenter, nil
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"strings"
 	"time"
@@ -86,12 +85,20 @@ type Placement struct {
 	Attributes map[int32]string
 }
 
-// current is how long names stand for the same things: long enough for the machines of one scale-up.
-const current = 10 * time.Second
+const (
+	// current is how long names stand for the same things: long enough for the machines of one scale-up.
+	current = 10 * time.Second
+	// maxPlaces is how many places are kept, and maxPlace how many bytes each may have with its names: the servers that
+	// Secrets name choose how much they answer. Those of vCenter have some dozen KiB.
+	maxPlaces, maxPlace = 500, 128 << 10
+	// maxDevices is how many devices a template may have whose place is kept.
+	maxDevices = 500
+)
 
-type resolved struct {
-	place Placement
-	until time.Time
+// placeKey is what a place was looked up for.
+type placeKey struct {
+	session    int
+	references string
 }
 
 // Resolve looks every name up. The place is shared and must not be changed.
@@ -100,21 +107,31 @@ func (s *Session) Resolve(ctx context.Context, references References) (Placement
 	if err != nil {
 		return Placement{}, err
 	}
-	s.mu.Lock()
-	known, ok := s.places[string(key)]
-	s.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
-		return known.place, nil
+	if known, ok := s.places.Get(placeKey{s.number, string(key)}); ok {
+		return known, nil
 	}
 	place, err := s.resolve(ctx, references)
 	if err != nil {
 		return Placement{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.places, func(_ string, old resolved) bool { return time.Now().After(old.until) })
-	s.places[string(key)] = resolved{place, time.Now().Add(current)}
+	s.keepPlace(string(key), place)
 	return place, nil
+}
+
+// keepPlace keeps what names stand for, if it is not too large.
+func (s *Session) keepPlace(references string, place Placement) {
+	if len(place.Devices) > maxDevices {
+		return
+	}
+	if size, err := sizeOf(place); err == nil && size+len(references) <= maxPlace {
+		s.places.Set(placeKey{s.number, references}, place)
+	}
+}
+
+// sizeOf is about how many bytes of memory an answer takes.
+func sizeOf(answer any) (bytes int, err error) {
+	text, err := json.Marshal(answer)
+	return len(text), err
 }
 
 // Template looks up no more than what is cloned: the template, and that it has the snapshot.
@@ -181,6 +198,7 @@ func (r *resolver) template(ctx context.Context) (err error) {
 	}
 	r.place.Devices = content.Config.Hardware.Device
 	r.place.Source = withRecord(VM{VirtualMachine: content})
+	r.place.Source.Snapshot, r.place.Source.Config.ExtraConfig, r.place.Source.Config.Hardware.Device = nil, nil, nil // not needed any more
 	if content.Snapshot != nil && r.references.Current {
 		r.place.Snapshot = content.Snapshot.CurrentSnapshot
 	}

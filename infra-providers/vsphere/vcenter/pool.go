@@ -34,6 +34,10 @@ type Pool struct {
 	mu       sync.Mutex
 	sessions map[Account]*Session
 	long     *httplimit.Seats
+	// opened is how many sessions there were.
+	opened int
+	// places are what names stand for, of any session: one bound for all, because a namespace may have many sessions.
+	places expiring.Map[placeKey, Placement]
 	// folders are where virtual machines were seen, by any session.
 	folders expiring.Map[location, types.ManagedObjectReference]
 	// refusals are of any session.
@@ -56,9 +60,11 @@ func (p *Pool) Open(account Account) *Session {
 	}
 	if p.long == nil {
 		p.long = httplimit.NewCloudSeats()
+		p.places.TTL, p.places.Max = current, maxPlaces
 		p.refusals = &expiring.Map[credentials, refusal]{TTL: poolTTL, Max: maxRefusals}
 	}
-	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now, folders: &p.folders, now: clock, refusals: p.refusals}
+	p.opened++
+	opened := &Session{number: p.opened, places: &p.places, account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), used: now, folders: &p.folders, now: clock, refusals: p.refusals}
 	opened.readable.TTL = visibleFor
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}

@@ -47,6 +47,9 @@ const (
 	// maxNamedAnswer and maxNamedElements are what one answer may have of a server that a Secret names: several times what
 	// a page of virtual machines has. Each element becomes about a KiB in memory.
 	maxNamedAnswer, maxNamedElements = 8 << 20, 150_000
+	// maxDescription is how many bytes the description of a server may have, which each session keeps, and maxSessionID
+	// those of the ID of a session. Those of vCenter have some KiB, and some dozens.
+	maxDescription, maxSessionID = 64 << 10, 4 << 10
 )
 
 // Account is how to log in to a vCenter.
@@ -87,8 +90,10 @@ type Session struct {
 	rest  *rest.Client
 	// datacenter is where lists and names start.
 	datacenter types.ManagedObjectReference
-	places     map[string]resolved
-	// folders are those of the pool, readable the objects that the user may read.
+	// number is that of the session in its pool. places and folders are those of the pool, readable the objects that
+	// the user may read.
+	number   int
+	places   *expiring.Map[placeKey, Placement]
 	folders  *expiring.Map[location, types.ManagedObjectReference]
 	readable expiring.Map[types.ManagedObjectReference, struct{}]
 	used     time.Time
@@ -100,6 +105,9 @@ type Session struct {
 var (
 	errEnded  = errors.New("the session was closed")
 	errUnused = errors.New("the session is not used")
+
+	errDescription = errors.New("the description of the server is too long to be that of a vCenter")
+	errSessionID   = errors.New("the ID of the session is too long to be that of a vCenter")
 )
 
 // Client returns a client that is logged in.
@@ -224,6 +232,9 @@ func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", s.account.Server, err)
 	}
+	if size, err := sizeOf(bare.ServiceContent); err != nil || size > maxDescription {
+		return nil, errors.Join(fmt.Errorf("connecting to %s: %w", s.account.Server, errDescription), err)
+	}
 	bare.UserAgent = "drover"
 	plain := *bare
 	bare.RoundTripper = keepalive.NewHandlerSOAP(bare.RoundTripper, keepAlive, func() error { return s.touch(&plain) })
@@ -273,6 +284,7 @@ func (s *Session) bound(client *soap.Client, format httplimit.Format) {
 		limited = s.long.WrapShared(httplimit.WrapDocuments(next, format, maxNamedAnswer, maxNamedElements))
 	}
 	client.Client.Transport = busy{limited}
+	client.Client.Jar = newJar(client.Client.Jar.Cookies(client.URL()))
 	client.Client.Timeout = callTimeout
 	client.Client.CheckRedirect = egress.NoRedirects
 }
@@ -355,6 +367,9 @@ func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error
 	s.bound(fresh.Client, httplimit.JSON)
 	if err := s.logIn(func() error { return fresh.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)) }); err != nil {
 		return fmt.Errorf("logging in to the REST API of %s: %w", s.account.Server, err)
+	}
+	if len(fresh.SessionID()) > maxSessionID {
+		return fmt.Errorf("logging in to the REST API of %s: %w", s.account.Server, errSessionID)
 	}
 	s.mu.Lock()
 	s.rest = fresh

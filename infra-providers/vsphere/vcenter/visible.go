@@ -31,13 +31,21 @@ var (
 	errNoSession    = errors.New("the session has ended")
 )
 
+// maxLocation is how many bytes the names of a virtual machine and its folder may have to be kept: a server that a Secret
+// names chooses them. Those of vCenter have some dozens.
+const maxLocation = 1 << 10
+
 // location is where a virtual machine was seen, whatever the user: credentials that are replaced have another session.
 type location struct{ server, uuid string }
 
 // recordFolder records the folder of a virtual machine.
 func (s *Session) recordFolder(vm VM) {
-	if vm.Config != nil && vm.Parent != nil && s.folders != nil {
-		s.folders.Set(location{s.account.Server, vm.Config.InstanceUuid}, *vm.Parent)
+	if vm.Config == nil || vm.Parent == nil || s.folders == nil {
+		return
+	}
+	at, folder := location{s.account.Server, vm.Config.InstanceUuid}, *vm.Parent
+	if len(at.server)+len(at.uuid)+len(folder.Type)+len(folder.Value)+len(folder.ServerGUID) <= maxLocation {
+		s.folders.Set(at, folder)
 	}
 }
 
