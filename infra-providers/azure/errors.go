@@ -186,9 +186,12 @@ func toShortage(code string, config InstanceConfig, reason error) error {
 		return &driver.InsufficientCapacityError{InstanceType: size, Zone: zone, OfRequest: placed(config), Err: reason}
 	case "SubnetIsFull", "CapacityReservationGroupNotAvailable", "OverprovisionedCapacityReservation", "MaxPriceTooLow", "EvictedByMaxPrice":
 		return &driver.InsufficientCapacityError{InstanceType: size, Zone: zone, OfRequest: true, Err: reason}
-	case "QuotaExceeded", "ResourceQuotaExceeded", "OperationNotAllowed", "PublicIPCountLimitReached", "NetworkInterfaceCountLimitReached", "ResourceCountExceedsLimit":
+	case "QuotaExceeded", "ResourceQuotaExceeded", "OperationNotAllowed", "ResourceCountExceedsLimit":
 		return &driver.QuotaExceededError{Err: reason}
 	default:
+		if strings.HasSuffix(strings.ToLower(code), "countlimitreached") { // of addresses there is one for each SKU and method
+			return &driver.QuotaExceededError{Err: reason}
+		}
 		return nil
 	}
 }
