@@ -51,20 +51,28 @@ func (d *Driver) deleteVirtualMachine(ctx context.Context, id driver.Identity, f
 		}
 		return nil // that takes a moment; the instance is not being deleted, so Delete is called again
 	}
-	d.dataDisks.Set(machineKey(id), dataDisksOf(found, id))
-	_, err := d.vms.BeginDelete(ctx, d.place.ResourceGroup, name, &armcompute.VirtualMachinesClientBeginDeleteOptions{ForceDeletion: ptr.To(true)})
+	own := dataDisksOf(found, id)
+	d.dataDisks.Set(machineKey(id), own)
+	// A forced deletion may release disks before the host has stopped, and is for disks that nobody uses again.
+	forced := ptr.To(len(own) == len(disksOf(found)))
+	_, err := d.vms.BeginDelete(ctx, d.place.ResourceGroup, name, &armcompute.VirtualMachinesClientBeginDeleteOptions{ForceDeletion: forced})
 	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("deleting virtual machine: %w", toError(err))
 	}
 	return nil
 }
 
-// dataDisksOf returns the names of the machine's own data disks that a virtual machine has.
-func dataDisksOf(found *armcompute.VirtualMachine, id driver.Identity) (names []string) {
+// disksOf returns the data disks of a virtual machine, its own and those of others.
+func disksOf(found *armcompute.VirtualMachine) []*armcompute.DataDisk {
 	if found.Properties == nil || found.Properties.StorageProfile == nil {
 		return nil
 	}
-	for _, disk := range found.Properties.StorageProfile.DataDisks {
+	return found.Properties.StorageProfile.DataDisks
+}
+
+// dataDisksOf returns the names of the machine's own data disks that a virtual machine has.
+func dataDisksOf(found *armcompute.VirtualMachine, id driver.Identity) (names []string) {
+	for _, disk := range disksOf(found) {
 		if name := ptr.Deref(disk.Name, ""); isDataDisk(name, id) {
 			names = append(names, name)
 		}

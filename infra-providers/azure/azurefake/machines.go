@@ -223,11 +223,18 @@ func (c *Cloud) patchMachine(_ context.Context, _, name string, sent armcompute.
 	return resp, errResp
 }
 
-func (c *Cloud) deleteMachine(_ context.Context, _, name string, _ *armcompute.VirtualMachinesClientBeginDeleteOptions) (resp azfake.PollerResponder[armcompute.VirtualMachinesClientDeleteResponse], errResp azfake.ErrorResponder) {
+func (c *Cloud) deleteMachine(_ context.Context, _, name string, options *armcompute.VirtualMachinesClientBeginDeleteOptions) (resp azfake.PollerResponder[armcompute.VirtualMachinesClientDeleteResponse], errResp azfake.ErrorResponder) {
 	vm := c.vms[name]
 	if vm == nil {
 		resp.SetTerminalResponse(http.StatusNoContent, armcompute.VirtualMachinesClientDeleteResponse{}, nil)
 		return resp, errResp
+	}
+	if options == nil || ptr.Deref(options.ForceDeletion, true) {
+		for _, data := range vm.model.Properties.StorageProfile.DataDisks {
+			if strings.HasPrefix(*data.Name, foreignDisk) {
+				c.violate("the deletion of the virtual machine %q was forced while it has the disk %q of another owner", name, *data.Name)
+			}
+		}
 	}
 	vm.model.Properties.ProvisioningState, vm.pending, vm.power = ptr.To(deleting), c.options.DeleteReads, ""
 	if c.options.DeleteReads == 0 {
