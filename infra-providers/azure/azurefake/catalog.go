@@ -99,12 +99,17 @@ func getGalleryImage(_ context.Context, _, gallery, image string, _ *armcompute.
 	return resp, errResp
 }
 
-// galleryVersions are the versions of the only image of the gallery: the newest one is excluded from latest.
+// galleryVersions are the versions of the only image of the gallery: the newest one is in another region, and the one before is
+// excluded from latest.
 func galleryVersions() (all []*armcompute.GalleryImageVersion) {
-	for name, excluded := range map[string]bool{"1.2.0": false, "1.10.0": false, "2.0.0": true} {
+	for name, excluded := range map[string]bool{"1.2.0": false, "1.10.0": false, "2.0.0": true, "3.0.0": false} {
+		region := "West Europe"
+		if name == "3.0.0" {
+			region = "North Europe"
+		}
 		all = append(all, &armcompute.GalleryImageVersion{Name: &name, Location: ptr.To(Location), Properties: &armcompute.GalleryImageVersionProperties{
 			StorageProfile: &armcompute.GalleryImageVersionStorageProfile{}, ProvisioningState: ptr.To(armcompute.GalleryProvisioningStateSucceeded),
-			PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{ExcludeFromLatest: &excluded},
+			PublishingProfile: &armcompute.GalleryImageVersionPublishingProfile{ExcludeFromLatest: &excluded, TargetRegions: []*armcompute.TargetRegion{{Name: &region}}},
 		}})
 	}
 	return all

@@ -82,7 +82,7 @@ func (l *Lookup) find(ctx context.Context, spec infrav1.AzureMachineSpec) (Image
 	case image.Marketplace != (infrav1.AzureMarketplaceImage{}):
 		return l.marketplace(ctx, spec.Location, image.Marketplace)
 	case image.Gallery != (infrav1.AzureGalleryImage{}):
-		return l.gallery(ctx, image.Gallery)
+		return l.gallery(ctx, spec.Location, image.Gallery)
 	case image.CommunityGallery != (infrav1.AzureCommunityGalleryImage{}):
 		return l.community(ctx, spec.Location, image.CommunityGallery)
 	default:
@@ -126,8 +126,8 @@ func (l *Lookup) marketplace(ctx context.Context, location string, from infrav1.
 	return found, nil
 }
 
-// gallery resolves the newest version that is not excluded from it, as Azure does.
-func (l *Lookup) gallery(ctx context.Context, from infrav1.AzureGalleryImage) (Image, error) {
+// gallery resolves the newest version that is in the location and not excluded from it, as Azure does.
+func (l *Lookup) gallery(ctx context.Context, location string, from infrav1.AzureGalleryImage) (Image, error) {
 	place := Place{cmp.Or(from.SubscriptionID, l.place.Subscription), from.ResourceGroup}
 	definitions, err := armcompute.NewGalleryImagesClient(place.Subscription, l.credential, l.options)
 	if err != nil {
@@ -150,13 +150,13 @@ func (l *Lookup) gallery(ctx context.Context, from infrav1.AzureGalleryImage) (I
 				return Image{}, err
 			}
 			for _, found := range page.Value {
-				if isLatestCandidate(found) {
+				if isLatestCandidate(found, location) {
 					names = append(names, ptr.Deref(found.Name, ""))
 				}
 			}
 		}
 		if version = newest(names); version == "" {
-			return Image{}, noImage("spec.image.gallery", "the image %q has no version that is not excluded from latest", from.Image)
+			return Image{}, noImage("spec.image.gallery", "the image %q has no version in %q that is not excluded from latest", from.Image, location)
 		}
 	} else if _, err := versions.Get(ctx, from.ResourceGroup, from.Name, from.Image, version, nil); err != nil {
 		return Image{}, err
@@ -169,13 +169,20 @@ func (l *Lookup) gallery(ctx context.Context, from infrav1.AzureGalleryImage) (I
 	return found, nil
 }
 
-func isLatestCandidate(version *armcompute.GalleryImageVersion) bool {
-	if version.Properties == nil {
+func isLatestCandidate(version *armcompute.GalleryImageVersion, location string) bool {
+	if version.Properties == nil || ptr.Deref(version.Properties.ProvisioningState, "") != armcompute.GalleryProvisioningStateSucceeded {
 		return false
 	}
 	publishing := version.Properties.PublishingProfile
-	excluded := publishing != nil && ptr.Deref(publishing.ExcludeFromLatest, false)
-	return !excluded && ptr.Deref(version.Properties.ProvisioningState, "") == armcompute.GalleryProvisioningStateSucceeded
+	if publishing == nil {
+		return true
+	}
+	replicated := len(publishing.TargetRegions) == 0 || slices.ContainsFunc(publishing.TargetRegions, func(region *armcompute.TargetRegion) bool {
+		// A region has its display name here, such as West Europe.
+		name := strings.ReplaceAll(ptr.Deref(region.Name, ""), " ", "")
+		return strings.EqualFold(name, location) && !ptr.Deref(region.ExcludeFromLatest, false)
+	})
+	return replicated && !ptr.Deref(publishing.ExcludeFromLatest, false)
 }
 
 // community leaves the newest version to Azure.
