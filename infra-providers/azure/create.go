@@ -143,7 +143,7 @@ func (d *Driver) putInterface(ctx context.Context, config InstanceConfig, input 
 	answered := (*http.Response)(nil)
 	_, err := d.nics.BeginCreateOrUpdate(policy.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, request.Name(input.Identity.UID), request.NetworkInterface(input), nil)
 	if err != nil {
-		return toCreateError(err, config, "spec.networkInterface")
+		return d.interfaceRefused(ctx, config, input, toCreateError(err, config, "spec.networkInterface"))
 	}
 	logr.FromContextOrDiscard(ctx).Info("requested network interface", "interface", request.Name(input.Identity.UID))
 	nic := &armnetwork.Interface{}
@@ -154,6 +154,22 @@ func (d *Driver) putInterface(ctx context.Context, config InstanceConfig, input 
 		return &driver.UnfinishedError{Err: errPreparing}
 	}
 	return nil
+}
+
+// interfaceRefused returns why a network interface was refused. What Azure deletes with an earlier virtual machine may be read for
+// a moment after that is gone, so a request that names the address may be invalid for that reason only.
+func (d *Driver) interfaceRefused(ctx context.Context, config InstanceConfig, input request.Input, refusal error) error {
+	if !driver.IsInvalidConfiguration(refusal) || !ptr.Deref(config.Spec.NetworkInterface.PublicIP, false) {
+		return refusal
+	}
+	address, err := d.readAddress(ctx, input.Identity)
+	if err != nil {
+		return err
+	}
+	if address == nil || addressState(address) == deleting {
+		return &driver.UnfinishedError{Err: errCleaning}
+	}
+	return refusal
 }
 
 // request requests the virtual machine. With If-None-Match Azure refuses that if the name is in use, instead of changing what
@@ -177,10 +193,12 @@ func (d *Driver) request(ctx context.Context, req driver.Request[InstanceConfig]
 }
 
 // notAccepted returns why a request was refused, after a direct read has proven that there is no virtual machine: another process
-// may have requested the same, or an earlier request whose answer was lost was carried out.
+// may have requested the same, or an earlier request whose answer was lost was carried out. A request is not invalid because its
+// network interface is gone, which Azure deletes some time after the earlier virtual machine.
 func (d *Driver) notAccepted(ctx context.Context, req driver.Request[InstanceConfig], cause error) (driver.Instance, error) {
 	refusal := toCreateError(cause, req.Config, "spec")
-	if !nameInUse(cause) && !driver.IsInsufficientCapacity(refusal) && !driver.IsQuotaExceeded(refusal) {
+	invalid := driver.IsInvalidConfiguration(refusal)
+	if !nameInUse(cause) && !driver.IsInsufficientCapacity(refusal) && !driver.IsQuotaExceeded(refusal) && !invalid {
 		return driver.Instance{}, refusal
 	}
 	found, err := d.read(ctx, req.Identity.Name)
@@ -192,6 +210,15 @@ func (d *Driver) notAccepted(ctx context.Context, req driver.Request[InstanceCon
 	}
 	if nameInUse(cause) {
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCleaning}
+	}
+	if invalid {
+		nic, err := d.readInterface(ctx, req.Identity)
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		if nic == nil || interfaceState(nic) == deleting {
+			return driver.Instance{}, &driver.UnfinishedError{Err: errCleaning}
+		}
 	}
 	return driver.Instance{}, refusal
 }

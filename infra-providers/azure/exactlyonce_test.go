@@ -229,6 +229,39 @@ func TestWhatIsBesideGoes(t *testing.T) {
 	}
 }
 
+// TestRemovalAfterTheVirtualMachine: Azure deletes what is beside a virtual machine some time after that is gone, and the next
+// attempt has read it before.
+func TestRemovalAfterTheVirtualMachine(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*infrav1.AzureMachineSpec){"a network interface": unchanged, "its public address": everything} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			arm := newEnv(t, azurefake.Options{NetworkReads: 1})
+			d, req := arm.connect(t), newRequest(identity, newConfig(t, change))
+			for !strings.Contains(strings.Join(arm.cloud.Leftovers(), ","), "network interface") {
+				if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+					t.Fatalf("got %v, want an UnfinishedError", err)
+				}
+				arm.cloud.Advance()
+			}
+			arm.cloud.RemoveOnceRead()
+			if _, err := create(t, d, req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestInvalidRequestStaysInvalid, because what it needs is there.
+func TestInvalidRequestStaysInvalid(t *testing.T) {
+	t.Parallel()
+	arm := newEnv(t, azurefake.Options{})
+	arm.cloud.FailNext(azurefake.Fault{On: putMachine, Status: 400, Code: "InvalidResourceReference", Message: "no such proximity placement group"})
+	if _, err := create(t, arm.connect(t), newRequest(identity, newConfig(t, everything))); !driver.IsInvalidConfiguration(err) {
+		t.Errorf("got %v, want an InvalidConfigurationError", err)
+	}
+}
+
 // TestReservedInterface: Azure keeps a network interface for some minutes for the virtual machine that could not be created.
 func TestReservedInterface(t *testing.T) {
 	t.Parallel()

@@ -116,11 +116,14 @@ type machine struct {
 type networkInterface struct {
 	model   armnetwork.Interface
 	pending int
+	// ending is true for one that is gone once it was read.
+	ending bool
 }
 
 type publicAddress struct {
 	model   armnetwork.PublicIPAddress
 	pending int
+	ending  bool
 }
 
 type disk struct{ model armcompute.Disk }

@@ -78,6 +78,16 @@ func (c *Cloud) Remove(vm string) {
 	delete(c.vms, vm)
 }
 
+// RemoveOnceRead removes each network interface once it was read, and then its address once that was, as Azure does some time
+// after the virtual machine is gone.
+func (c *Cloud) RemoveOnceRead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, nic := range c.nics {
+		nic.ending = true
+	}
+}
+
 // AddVirtualMachine adds a virtual machine that is not Drover's.
 func (c *Cloud) AddVirtualMachine(name string, tags map[string]*string) {
 	c.mu.Lock()

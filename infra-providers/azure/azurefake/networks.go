@@ -140,6 +140,12 @@ func (c *Cloud) getInterface(_ context.Context, _, name string, _ *armnetwork.In
 		return resp, errResp
 	}
 	resp.SetResponse(http.StatusOK, armnetwork.InterfacesClientGetResponse{Interface: nic.model}, nil)
+	if nic.ending {
+		c.removeInterface(name)
+		if address := c.addresses[name]; address != nil {
+			address.ending = true
+		}
+	}
 	return resp, errResp
 }
 
@@ -217,6 +223,9 @@ func (c *Cloud) getAddress(_ context.Context, _, name string, _ *armnetwork.Publ
 		return resp, errResp
 	}
 	resp.SetResponse(http.StatusOK, armnetwork.PublicIPAddressesClientGetResponse{PublicIPAddress: address.model}, nil)
+	if address.ending {
+		delete(c.addresses, name)
+	}
 	return resp, errResp
 }
 
