@@ -217,11 +217,12 @@ func toAttachedDisk(disk *armcompute.Disk) attached {
 	return to
 }
 
-// AttachedObjects implements driver.AttachedObjectLister.
+// AttachedObjects implements driver.AttachedObjectLister. Only disks have a time of creation, so the others have a tag with that of
+// their request.
 func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
 	return func(yield func(driver.AttachedObject, error) bool) {
 		// offer yields an object of the owner and returns whether to go on.
-		offer := func(kind string, id *string, tags map[string]*string, created *time.Time, err error) bool {
+		offer := func(kind string, id *string, tags map[string]*string, created time.Time, err error) bool {
 			if err != nil {
 				yield(driver.AttachedObject{}, err)
 				return false
@@ -230,7 +231,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 			if identity.UID == "" || !owns(owner, identity.Owner) {
 				return true
 			}
-			return yield(driver.AttachedObject{Kind: kind, ID: ptr.Deref(id, ""), Identity: identity, Created: ptr.Deref(created, time.Time{})}, nil)
+			return yield(driver.AttachedObject{Kind: kind, ID: ptr.Deref(id, ""), Identity: identity, Created: created}, nil)
 		}
 		for disk, err := range d.listDisks(ctx) {
 			if disk == nil {
@@ -244,7 +245,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 			if nic == nil {
 				nic = &armnetwork.Interface{}
 			}
-			if !offer(interfaceKind, nic.ID, nic.Tags, nil, err) {
+			if !offer(interfaceKind, nic.ID, nic.Tags, tag.Requested(nic.Tags), err) {
 				return
 			}
 		}
@@ -252,16 +253,16 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 			if address == nil {
 				address = &armnetwork.PublicIPAddress{}
 			}
-			if !offer(addressKind, address.ID, address.Tags, nil, err) {
+			if !offer(addressKind, address.ID, address.Tags, tag.Requested(address.Tags), err) {
 				return
 			}
 		}
 	}
 }
 
-func createdOf(disk *armcompute.Disk) *time.Time {
+func createdOf(disk *armcompute.Disk) time.Time {
 	if disk.Properties == nil {
-		return nil
+		return time.Time{}
 	}
-	return disk.Properties.TimeCreated
+	return ptr.Deref(disk.Properties.TimeCreated, time.Time{})
 }

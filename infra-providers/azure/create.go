@@ -44,7 +44,8 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return driver.Instance{}, toCreateError(err, req.Config, "spec.image")
 	}
 	input := request.Input{
-		Place: d.place, Spec: req.Config.Spec, Zone: req.Config.Zone, Identity: req.Identity, UserData: req.UserData, Format: req.Format,
+		Place: d.place, Spec: req.Config.Spec, Zone: req.Config.Zone, Identity: req.Identity, Requested: d.clock.Now(),
+		UserData: req.UserData, Format: req.Format,
 	}
 	vm, err := request.VirtualMachine(input, image)
 	if err != nil {

@@ -80,6 +80,7 @@ type Driver struct {
 	other     *arm.Client
 	lookup    *request.Lookup
 	consoles  *http.Client
+	clock     clock.PassiveClock
 	// refusals are why Azure could not create virtual machines that are being deleted. A process that does not know it requests
 	// the same again.
 	refusals expiring.Map[driver.Identity, error]
@@ -109,6 +110,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials)
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
+	d.clock = options.Clock
 	d.lookup = request.NewLookup(place, tokens, clients, options.Clock)
 	d.refusals.Clock, d.refusals.TTL = options.Clock, refusalTTL
 	d.uids.Clock, d.uids.TTL = options.Clock, refusalTTL

@@ -16,6 +16,7 @@ import (
 
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/orphan"
 )
 
 // TestLostAnswers: the request for each resource takes effect and its answer is lost.
@@ -259,6 +260,63 @@ func TestInvalidRequestStaysInvalid(t *testing.T) {
 	arm.cloud.FailNext(azurefake.Fault{On: putMachine, Status: 400, Code: "InvalidResourceReference", Message: "no such proximity placement group"})
 	if _, err := create(t, arm.connect(t), newRequest(identity, newConfig(t, everything))); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an InvalidConfigurationError", err)
+	}
+}
+
+// TestWhatIsBesideIsCollected when nothing else of the machine is left.
+func TestWhatIsBesideIsCollected(t *testing.T) {
+	t.Parallel()
+	arm := newEnv(t, azurefake.Options{})
+	d := arm.connect(t)
+	created, err := create(t, d, newRequest(identity, newConfig(t, everything)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arm.cloud.Remove(created.ID)
+	in := orphan.Input{
+		Now: time.Now().Add(time.Hour), Clusters: map[driver.Owner]orphan.ClusterState{identity.Owner: {}}, Suspects: map[string]time.Time{}, Grace: time.Minute, Cap: 10,
+	}
+	for thing, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := orphan.Resource{Account: "azure", Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created}
+		in.Resources = append(in.Resources, found)
+		in.Suspects["azure "+thing.Kind+"/"+thing.ID] = time.Time{}
+	}
+	if len(in.Resources) != 4 {
+		t.Errorf("%d resources are listed, want 4", len(in.Resources))
+	}
+	for _, found := range orphan.Plan(in) {
+		if found.Class != orphan.ClassOrphaned {
+			t.Errorf("%s is %s", found.Kind, found.Class)
+		}
+	}
+}
+
+// TestTimeOfARequestIsKept by a change of the tags, and is no part of the identity.
+func TestTimeOfARequestIsKept(t *testing.T) {
+	t.Parallel()
+	arm := newEnv(t, azurefake.Options{})
+	d := arm.connect(t)
+	if _, err := create(t, d, newRequest(identity, newConfig(t, everything))); err != nil {
+		t.Fatal(err)
+	}
+	before := arm.cloud.Tags("drover-requested")
+	changes := arm.cloud.Changes()
+	if err := d.(driver.Tagger).Tag(t.Context(), identity); err != nil {
+		t.Fatal(err)
+	}
+	if got := arm.cloud.Changes() - changes; got != 0 {
+		t.Errorf("%d requests changed tags that have the identity", got)
+	}
+	moved := identity
+	moved.Owner.UID = "d"
+	if err := d.(driver.Tagger).Tag(t.Context(), moved); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, arm.cloud.Tags("drover-requested")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -72,10 +72,13 @@ func subnetOf(nic armnetwork.Interface) string {
 	return fmt.Sprint(*properties.Subnet.ID, properties.PublicIPAddress != nil)
 }
 
+// flat returns tags without the time of the request, which is another one each time.
 func flat(tags map[string]*string) map[string]string {
 	all := map[string]string{}
 	for name, value := range tags {
-		all[name] = ptr.Deref(value, "")
+		if name != "drover-requested" {
+			all[name] = ptr.Deref(value, "")
+		}
 	}
 	return all
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	"k8s.io/utils/ptr"
+
+	"drover.io/infra-providers/azure/tag"
 )
 
 // ipConfiguration is the name of the only IP configuration.
@@ -36,7 +38,7 @@ func NetworkInterface(input Input) armnetwork.Interface {
 	}
 	to := armnetwork.Interface{
 		Location: ptr.To(input.Spec.Location),
-		Tags:     input.tags(),
+		Tags:     tag.WithRequested(input.tags(), input.Requested),
 		Properties: &armnetwork.InterfacePropertiesFormat{
 			EnableAcceleratedNetworking: ptr.To(ptr.Deref(from.AcceleratedNetworking, false)),
 			EnableIPForwarding:          ptr.To(ptr.Deref(from.IPForwarding, false)),
@@ -67,7 +69,7 @@ func Fits(nic *armnetwork.Interface, input Input) bool {
 func PublicIPAddress(input Input) armnetwork.PublicIPAddress {
 	return armnetwork.PublicIPAddress{
 		Location: ptr.To(input.Spec.Location),
-		Tags:     input.tags(),
+		Tags:     tag.WithRequested(input.tags(), input.Requested),
 		SKU:      &armnetwork.PublicIPAddressSKU{Name: ptr.To(armnetwork.PublicIPAddressSKUNameStandard)},
 		Properties: &armnetwork.PublicIPAddressPropertiesFormat{
 			PublicIPAllocationMethod: ptr.To(armnetwork.IPAllocationMethodStatic),

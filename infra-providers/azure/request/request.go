@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"k8s.io/utils/ptr"
@@ -40,8 +41,10 @@ type Input struct {
 	Spec     infrav1.AzureMachineSpec
 	Zone     string
 	Identity driver.Identity
-	UserData []byte
-	Format   string
+	// Requested is the time of the request.
+	Requested time.Time
+	UserData  []byte
+	Format    string
 }
 
 func (i Input) tags() map[string]*string {

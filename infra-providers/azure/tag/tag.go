@@ -8,6 +8,7 @@ package tag
 import (
 	"maps"
 	"strings"
+	"time"
 
 	"drover.io/infra-providers/driver"
 )
@@ -17,6 +18,9 @@ const Prefix = "drover-"
 
 // MachineUID is the tag that everything of Drover has.
 const MachineUID = Prefix + "machine-uid"
+
+// requested has the time of the request for what Azure records no time of creation of. It is no part of an identity.
+const requested = Prefix + "requested"
 
 // names are the tags of Azure for those of a driver.
 var names = map[string]string{
@@ -78,4 +82,23 @@ func Decode(tags map[string]*string) driver.Identity {
 	return id
 }
 
-func isOurs(name string) bool { return strings.HasPrefix(strings.ToLower(name), Prefix) }
+// WithRequested adds the time of a request to tags.
+func WithRequested(tags map[string]*string, at time.Time) map[string]*string {
+	text := at.UTC().Format(time.RFC3339)
+	tags[requested] = &text
+	return tags
+}
+
+// Requested returns the time of the request that tags have, or zero.
+func Requested(tags map[string]*string) (at time.Time) {
+	for name, value := range tags {
+		if value != nil && strings.EqualFold(name, requested) {
+			at, _ = time.Parse(time.RFC3339, *value) // anything else is no time
+		}
+	}
+	return at
+}
+
+func isOurs(name string) bool {
+	return strings.HasPrefix(strings.ToLower(name), Prefix) && !strings.EqualFold(name, requested)
+}
