@@ -138,7 +138,7 @@ func set[T any](to *T) func(T, error) error {
 }
 
 // Get implements driver.Driver. While something is left beside a virtual machine that does not exist any more, or not yet, the
-// instance is being deleted, and the next step is due.
+// instance is being deleted, and the next step is due. Nothing changes before that, so it need not be read again.
 func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	found, err := d.find(ctx, id)
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	}
 	id.ProviderID = d.place.ProviderID(id.Name)
 	return driver.Instance{
-		ID: id.Name, ProviderID: id.ProviderID, Identity: id, State: driver.Stopping, PollAfter: pollInterval, StepDue: true,
+		ID: id.Name, ProviderID: id.ProviderID, Identity: id, State: driver.Stopping, StepDue: true,
 		Message: fmt.Sprintf("there is no virtual machine, and the %s remains", left[0].kind),
 	}, nil
 }

@@ -350,6 +350,8 @@ func TestVirtualMachineThatOthersDeleted(t *testing.T) {
 	id.ProviderID = created.ProviderID
 	if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Stopping || found.Message == "" {
 		t.Errorf("while its disks remain: got %+v and %v", found, err)
+	} else if found.PollAfter != 0 {
+		t.Errorf("it is read again after %s, although nothing changes", found.PollAfter)
 	}
 	remove(t, d, id)
 	if left := arm.cloud.Leftovers(); len(left) > 0 {
