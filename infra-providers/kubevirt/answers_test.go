@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"drover.io/infra-providers/driver"
@@ -80,7 +82,7 @@ func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 				t.Parallel()
 				d := connectTo(t, func(w http.ResponseWriter, r *http.Request) {
 					switch asked := kindOf(r); {
-					case asked == kind:
+					case asked == kind, asked == "": // one VirtualMachineInstance
 						fmt.Fprint(w, listAnswer(kind, "", items))
 					case asked == "VirtualMachine":
 						fmt.Fprint(w, listAnswer(asked, "", oneVM))
@@ -88,7 +90,9 @@ func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 						fmt.Fprint(w, listAnswer(asked, "", ""))
 					}
 				})("team")
-				if err := listAll(t.Context(), d); err == nil || !strings.Contains(err.Error(), "answer has more") {
+				err := listAll(t.Context(), d)
+				// A VirtualMachineInstance that is too long hides no others.
+				if refused := err != nil && strings.Contains(err.Error(), "answer has more"); refused != (kind != "VirtualMachineInstance") {
 					t.Errorf("the list ended with %v", err)
 				}
 			})
@@ -155,6 +159,55 @@ func TestListsWithoutEndTakeLittleMemory(t *testing.T) { //nolint:paralleltest /
 				t.Errorf("40 pages of 1 MiB take %d MiB", grown>>20)
 			}
 		})
+	}
+}
+
+// TestGuestsWithManyAddressesHideNoOthers: the guest agent reports any number of addresses, and etcd accepts 1.5 MiB of them.
+func TestGuestsWithManyAddressesHideNoOthers(t *testing.T) {
+	t.Parallel()
+	const hostile = 5
+	var vms, instances []string
+	for n := range hostile + 1 {
+		tags, err := json.Marshal(identity(types.UID(fmt.Sprint(n))).Tags())
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses := `"10.0.0.1"`
+		if n < hostile {
+			addresses = strings.Repeat(`"10.0.0.1",`, 120_000) + addresses
+		}
+		head := fmt.Sprintf(`"apiVersion":"kubevirt.io/v1","metadata":{"name":"drover-%d","uid":"vm-%d","labels":{"drover.io/machine-uid":"%d"},"annotations":%s`, n, n, n, tags)
+		vms = append(vms, fmt.Sprintf(`{"kind":"VirtualMachine",%s},"spec":{"template":{"metadata":{"labels":{"drover.io/machine-uid":"%d"}},"spec":{"domain":{"devices":{}}}}},"status":{"printableStatus":"Running"}}`, head, n))
+		instances = append(instances, fmt.Sprintf(`{"kind":"VirtualMachineInstance",%s,"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"drover-%d","uid":"vm-%d","controller":true}]},"status":{"interfaces":[{"ipAddresses":[%s]}]}}`, head, n, n, addresses))
+	}
+	d := connectTo(t, func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		switch _, err := fmt.Sscanf(path.Base(r.URL.Path), "drover-%d", &n); {
+		case err == nil && strings.Contains(r.URL.Path, "/virtualmachines/"):
+			fmt.Fprint(w, vms[n])
+		case err == nil:
+			fmt.Fprint(w, instances[n])
+		default:
+			fmt.Fprint(w, listAnswer(kindOf(r), "", map[string]string{"VirtualMachine": strings.Join(vms, ","), "VirtualMachineInstance": strings.Join(instances, ",")}[kindOf(r)]))
+		}
+	})("team")
+	seen := 0
+	for found, err := range d.List(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; found.State != driver.Running {
+			t.Errorf("%s is %s", found.ID, found.State)
+		}
+		if found.ID == fmt.Sprintf("drover-%d", hostile) && len(found.Reported) != 1 {
+			t.Errorf("another guest has the addresses %v", found.Reported)
+		}
+	}
+	if seen != hostile+1 {
+		t.Errorf("%d virtual machines were listed", seen)
+	}
+	if found, err := d.Get(t.Context(), identity("0")); err != nil || found.State != driver.Running {
+		t.Errorf("the guest itself: got %s, %v", found.State, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	virtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,13 +99,16 @@ func notFound(id driver.Identity) error {
 	return &driver.NotFoundError{What: fmt.Sprintf("VirtualMachine of machine %q", id.Name)}
 }
 
-// run returns the VirtualMachineInstance that a VirtualMachine runs as; nil if it does not run.
+// run returns the VirtualMachineInstance that a VirtualMachine runs as; nil if it does not run. Root in the guest may report so
+// many addresses that it cannot be read: then it is empty, so that nothing else depends on it.
 func (d *Driver) run(ctx context.Context, vm *virtv1.VirtualMachine) (*virtv1.VirtualMachineInstance, error) {
 	running := &virtv1.VirtualMachineInstance{}
-	err := d.api.Get(ctx, client.ObjectKeyFromObject(vm), running)
+	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: vm.Name}, running)
 	switch {
 	case isNotFound(err, "virtualmachineinstances", vm.Name):
 		return nil, nil
+	case isTooLong(err):
+		return &virtv1.VirtualMachineInstance{}, nil
 	case err != nil:
 		return nil, toError(err)
 	case !metav1.IsControlledBy(running, vm):
@@ -116,7 +120,7 @@ func (d *Driver) run(ctx context.Context, vm *virtv1.VirtualMachine) (*virtv1.Vi
 // podsOf yields the Pods of a VirtualMachineInstance: two during a migration.
 func (d *Driver) podsOf(ctx context.Context, running *virtv1.VirtualMachineInstance) iter.Seq2[*corev1.Pod, error] {
 	return func(yield func(*corev1.Pod, error) bool) {
-		if running == nil {
+		if running == nil || running.UID == "" {
 			return
 		}
 		for object, err := range list(ctx, d, &corev1.PodList{}, client.MatchingLabels{virtv1.AppLabel: "virt-launcher", virtv1.CreatedByLabel: string(running.UID)}) {
@@ -217,8 +221,10 @@ func (d *Driver) observe(ctx context.Context, vms []virtv1.VirtualMachine) (map[
 	byName, uids := map[string]*virtv1.VirtualMachine{}, sets.New[string]()
 	for i := range vms {
 		byName[vms[i].Name] = &vms[i]
-		if template := vms[i].Spec.Template; template != nil { // what runs has its labels
-			uids.Insert(template.ObjectMeta.Labels[driver.TagMachineUID])
+		if template := vms[i].Spec.Template; template != nil { // what runs has its labels, which nothing has validated
+			if uid := template.ObjectMeta.Labels[driver.TagMachineUID]; uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
+				uids.Insert(uid)
+			}
 		}
 	}
 	if len(uids) == 0 {
@@ -226,12 +232,18 @@ func (d *Driver) observe(ctx context.Context, vms []virtv1.VirtualMachine) (map[
 	}
 	theirs, err := labels.NewRequirement(driver.TagMachineUID, selection.In, sets.List(uids))
 	if err != nil {
-		return nil, errBadLabel
+		return nil, err
 	}
 	running, byUID := map[string]*observed{}, map[string]*observed{}
 	for object, err := range list(ctx, d, &virtv1.VirtualMachineInstanceList{}, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*theirs)}) {
+		if errors.Is(err, errTooLong) {
+			running, err = d.runEach(ctx, vms)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if object == nil {
+			break
 		}
 		if vm := byName[object.GetName()]; vm != nil && metav1.IsControlledBy(object, vm) {
 			running[vm.Name] = toObserved(object.(*virtv1.VirtualMachineInstance))
@@ -255,7 +267,20 @@ func (d *Driver) observe(ctx context.Context, vms []virtv1.VirtualMachine) (map[
 	return running, nil
 }
 
-var errBadLabel = errors.New("the infrastructure cluster has a VirtualMachine whose label " + driver.TagMachineUID + " is not valid")
+// runEach returns what VirtualMachines run as, read one by one: the guest of one may have made a list too long.
+func (d *Driver) runEach(ctx context.Context, vms []virtv1.VirtualMachine) (map[string]*observed, error) {
+	all := map[string]*observed{}
+	for i := range vms {
+		running, err := d.run(ctx, &vms[i])
+		if err != nil {
+			return nil, err
+		}
+		if running != nil {
+			all[vms[i].Name] = toObserved(running)
+		}
+	}
+	return all, nil
+}
 
 // pages yields the pages of a list, and a failure last.
 func pages[L client.ObjectList](ctx context.Context, d *Driver, into L, which client.ListOption) iter.Seq2[L, error] {
