@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"drover.io/bootstrap/internal/admission"
+	"drover.io/bootstrap/internal/crdvalidation"
 	"drover.io/bootstrap/internal/preview"
 	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
@@ -55,7 +55,7 @@ func merge(args []string, std streams) error {
 	if len(*files) == 0 {
 		return errors.New("no file is named: name each with --filename, or standard input with --filename -")
 	}
-	kinds, err := admission.Load()
+	kinds, err := crdvalidation.Load()
 	if err != nil {
 		return fmt.Errorf("reading the kinds of this program: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-func TestNewConfig(t *testing.T) {
+func TestNewInstanceConfig(t *testing.T) {
 	t.Parallel()
 	strict := infrav1.AWSMetadata{Tokens: "required", Endpoint: "enabled", HopLimit: ptr.To[int32](1)}
 	for name, test := range map[string]struct {

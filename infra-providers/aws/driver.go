@@ -100,13 +100,13 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 		return nil, err
 	}
 	stsClient := newSTS(&loaded, account.SecretName == "", func(o *sts.Options) {
-		o.HTTPClient = bufferedClient{newLimitedClient(o.HTTPClient)}
+		o.HTTPClient = bufferedClient{newBoundedResponseClient(o.HTTPClient)}
 		if endpoint := cmp.Or(options.STSEndpoint, options.Endpoint); endpoint != "" {
 			o.BaseEndpoint = &endpoint
 		}
 	})
 	client := ec2.NewFromConfig(loaded, func(o *ec2.Options) {
-		o.HTTPClient = bufferedClient{newLimitedClient(o.HTTPClient)}
+		o.HTTPClient = bufferedClient{newBoundedResponseClient(o.HTTPClient)}
 		if options.Endpoint != "" {
 			o.BaseEndpoint = &options.Endpoint
 		}
@@ -121,14 +121,14 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, options.Clock), creations: createcache.New(options.Clock), pageSize: &pageSize}, nil
 }
 
-// limitedClient bounds what one answer may have.
-type limitedClient struct{ limited http.RoundTripper }
+// boundedResponseClient bounds what one answer may have.
+type boundedResponseClient struct{ limited http.RoundTripper }
 
-func newLimitedClient(next aws.HTTPClient) limitedClient {
-	return limitedClient{httplimit.Wrap(roundTripper{next}, maxAnswer)}
+func newBoundedResponseClient(next aws.HTTPClient) boundedResponseClient {
+	return boundedResponseClient{httplimit.Wrap(roundTripper{next}, maxAnswer)}
 }
 
-func (c limitedClient) Do(request *http.Request) (*http.Response, error) {
+func (c boundedResponseClient) Do(request *http.Request) (*http.Response, error) {
 	return c.limited.RoundTrip(request)
 }
 

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/azure/azurefake"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 const inGroup = "/subscriptions/" + azurefake.Subscription + "/resourceGroups/nodes/providers/"
@@ -48,12 +48,12 @@ func TestAllFieldsAreValid(t *testing.T) {
 	}
 	template := &infrav1.AzureMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
 	template.Spec.Template.Spec = want
-	cluster, _ := started()
+	cluster := shared.Cluster(t)
 	if err := cluster.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
 	template.Spec.Template.Spec.VMSize = "Standard_D8s_v5"
-	wantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
+	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
@@ -125,7 +125,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := tryCreate(t, newSpec(test.change))
-			wantRefusal(t, err, test.refuse)
+			testenv.WantRefusal(t, err, test.refuse)
 		})
 	}
 }
@@ -134,7 +134,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 func TestFieldsAreImmutable(t *testing.T) {
 	t.Parallel()
 	machine := mustCreate(t, newSpec(unchanged))
-	cluster, _ := started()
+	cluster := shared.Cluster(t)
 	for name, change := range map[string]func(*infrav1.AzureMachineSpec){
 		"vmSize":           func(s *infrav1.AzureMachineSpec) { s.VMSize = "Standard_D4s_v5" },
 		"location":         func(s *infrav1.AzureMachineSpec) { s.Location = "northeurope" },
@@ -161,16 +161,13 @@ func TestFieldsAreImmutable(t *testing.T) {
 	} {
 		changed := machine.DeepCopy()
 		change(&changed.Spec)
-		wantRefusal(t, cluster.Client.Update(t.Context(), changed), name)
+		testenv.WantRefusal(t, cluster.Client.Update(t.Context(), changed), name)
 	}
 }
 
 func tryCreate(t *testing.T, spec infrav1.AzureMachineSpec) (*infrav1.AzureMachine, error) {
 	t.Helper()
-	cluster, err := started()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := shared.Cluster(t)
 	namespace, err := cluster.Namespace(t.Context(), "azure-validation")
 	if err != nil {
 		t.Fatal(err)
@@ -186,11 +183,4 @@ func mustCreate(t *testing.T, spec infrav1.AzureMachineSpec) *infrav1.AzureMachi
 		t.Fatal(err)
 	}
 	return machine
-}
-
-func wantRefusal(t *testing.T, err error, want string) {
-	t.Helper()
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want a refusal with %q", err, want)
-	}
 }

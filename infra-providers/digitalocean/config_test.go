@@ -34,7 +34,7 @@ func everyValue() InstanceConfig {
 	}
 }
 
-func TestNewConfig(t *testing.T) {
+func TestNewInstanceConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		zone string
@@ -64,7 +64,7 @@ func TestNewConfig(t *testing.T) {
 	}
 }
 
-func TestNewConfigRefuses(t *testing.T) {
+func TestNewInstanceConfigRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.DigitalOceanMachine)

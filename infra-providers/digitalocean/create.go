@@ -52,7 +52,7 @@ func (d *Driver) ensureVolumes(ctx context.Context, req driver.Request[InstanceC
 	disks, err := d.volumes.Ensure(ctx, volume.Spec{
 		Identity: req.Identity, Region: req.Config.Region, Tags: tags(req), Volumes: req.Config.Volumes,
 	})
-	switch machine := machineOf(req.Identity); {
+	switch machine := withoutUID(req.Identity); {
 	case err == nil:
 		d.lateVolumes.Delete(machine) // a late request finds the names in use
 	case isUnanswered(err) && !driver.IsNotOwned(err):
@@ -63,7 +63,7 @@ func (d *Driver) ensureVolumes(ctx context.Context, req driver.Request[InstanceC
 
 // claim claims the creation of a machine's Droplet. It fails with errBusy while another claim is fresh.
 func (d *Driver) claim(ctx context.Context, id driver.Identity) (claim.Claim, error) {
-	holder, _ := d.holders.GetOrSet(machineOf(id), uuid.NewString())
+	holder, _ := d.holders.GetOrSet(withoutUID(id), uuid.NewString())
 	want := claim.Claim{Identity: id, Holder: holder, Written: d.clock.Now()}
 	have, taken, err := d.claims.Take(ctx, want)
 	if err != nil || taken {
@@ -118,7 +118,7 @@ func (d *Driver) checkNamesakes(ctx context.Context, id driver.Identity, earlier
 // release deletes a claim under which nothing can be created. If that fails, this process uses it again, and the deletion of
 // the machine deletes it.
 func (d *Driver) release(ctx context.Context, claimed claim.Claim) {
-	machine := machineOf(claimed.Identity)
+	machine := withoutUID(claimed.Identity)
 	d.holders.Set(machine, claimed.Holder)
 	if err := d.claims.Delete(ctx, claimed); err != nil {
 		logr.FromContextOrDiscard(ctx).V(1).Info("the claim stays", "reason", err.Error())
@@ -129,7 +129,7 @@ func (d *Driver) release(ctx context.Context, claimed claim.Claim) {
 
 // requestDroplet requests a Droplet.
 func (d *Driver) requestDroplet(ctx context.Context, req driver.Request[InstanceConfig], claimed claim.Claim, request *godo.DropletCreateRequest) (*godo.Droplet, error) {
-	d.holders.Delete(machineOf(req.Identity))
+	d.holders.Delete(withoutUID(req.Identity))
 	droplet, _, err := d.client.Droplets.Create(ctx, request)
 	if isUnanswered(err) {
 		return nil, fmt.Errorf("creating the Droplet: %w", err)

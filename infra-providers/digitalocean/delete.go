@@ -111,7 +111,7 @@ func (d *Driver) deleteDroplet(ctx context.Context, id driver.Identity, droplet 
 	if _, err := d.client.Droplets.Delete(ctx, droplet.ID); err != nil && !isNotFound(err) {
 		return false, fmt.Errorf("deleting Droplet %d: %w", droplet.ID, err)
 	}
-	d.deletions.Set(machineOf(id), d.clock.Now())
+	d.deletions.Set(withoutUID(id), d.clock.Now())
 	left, err := d.read(ctx, droplet.ID)
 	return left == nil && err == nil, err
 }
@@ -197,7 +197,7 @@ func (d *Driver) deleteRest(ctx context.Context, id driver.Identity, claimed *cl
 	if err := d.deleteTagged(ctx, id); err != nil {
 		return err
 	}
-	if d.lateVolumes.Has(machineOf(id)) {
+	if d.lateVolumes.Has(withoutUID(id)) {
 		return errLateVolume
 	}
 	if claimed == nil {
@@ -255,7 +255,7 @@ func (d *Driver) deleteTagged(ctx context.Context, id driver.Identity) error {
 // deleteTags deletes the tags that only this machine has, if this process deleted its Droplet: deleting a tag removes it from
 // everything, so nothing else may be about to get it. Otherwise two tags remain, which cost nothing.
 func (d *Driver) deleteTags(ctx context.Context, id driver.Identity) error {
-	if !d.deletions.Has(machineOf(id)) {
+	if !d.deletions.Has(withoutUID(id)) {
 		return nil
 	}
 	for _, name := range tag.OfMachine(id) {

@@ -128,8 +128,8 @@ func New(client *godo.Client, clock clock.PassiveClock) *Driver {
 	return d
 }
 
-// machineOf returns the part of an identity that never changes.
-func machineOf(id driver.Identity) driver.Identity {
+// withoutUID returns the part of an identity that never changes.
+func withoutUID(id driver.Identity) driver.Identity {
 	id.ProviderID, id.Owner.UID = "", ""
 	return id
 }
@@ -141,7 +141,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 	if err := checkRequest(req); err != nil {
 		return driver.Instance{}, err
 	}
-	machine := machineOf(req.Identity)
+	machine := withoutUID(req.Identity)
 	if _, busy := d.creating.LoadOrStore(machine, true); busy {
 		return driver.Instance{}, errBusy
 	}
@@ -188,7 +188,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 
 // mayCreate reports whether a Droplet may still be created under a claim.
 func (d *Driver) mayCreate(claimed claim.Claim) bool {
-	holder, known := d.holders.Get(machineOf(claimed.Identity))
+	holder, known := d.holders.Get(withoutUID(claimed.Identity))
 	unused := known && holder == claimed.Holder
 	return claimed.DropletID == 0 && claimed.Fresh(d.clock.Now()) && !unused
 }
@@ -326,7 +326,7 @@ func (d *Driver) listByTag(ctx context.Context, name string) iter.Seq2[*godo.Dro
 // toInstance converts a Droplet. The cloud shows a Droplet that is being deleted as before, until it does not exist.
 func (d *Driver) toInstance(droplet *godo.Droplet) driver.Instance {
 	instance := toInstance(droplet)
-	if at, ok := d.deletions.Get(machineOf(instance.Identity)); ok && d.clock.Since(at) < stoppingTime {
+	if at, ok := d.deletions.Get(withoutUID(instance.Identity)); ok && d.clock.Since(at) < stoppingTime {
 		instance.State, instance.PollAfter, instance.Message = driver.Stopping, pollInterval, "Droplet is being deleted"
 	}
 	return instance

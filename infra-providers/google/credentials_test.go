@@ -95,8 +95,8 @@ func TestSecretIgnoresTheCredentialsOfTheHost(t *testing.T) {
 	}
 }
 
-// TestOwnCredentials uses those of the environment, and none where there are none.
-func TestOwnCredentials(t *testing.T) {
+// TestCredentialsOfTheEnvironment uses the credentials of the environment, and none where there are none.
+func TestCredentialsOfTheEnvironment(t *testing.T) {
 	gce := newEnv(t, googlefake.Options{})
 	file := filepath.Join(t.TempDir(), "own.json")
 	own := bytes.ReplaceAll(gce.cloud.Key(), []byte("https://oauth2.googleapis.com/token"), []byte(gce.url+"/token"))

@@ -41,7 +41,7 @@ func fullConfig() InstanceConfig {
 	}
 }
 
-func TestNewConfig(t *testing.T) {
+func TestNewInstanceConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		zone string
@@ -71,7 +71,7 @@ func TestNewConfig(t *testing.T) {
 	}
 }
 
-func TestNewConfigRefuses(t *testing.T) {
+func TestNewInstanceConfigRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.HetznerMachine)

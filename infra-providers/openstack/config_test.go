@@ -64,7 +64,7 @@ func TestPortsInheritSecurityGroups(t *testing.T) {
 	}
 }
 
-func TestNewConfigRefuses(t *testing.T) {
+func TestNewInstanceConfigRefuses(t *testing.T) {
 	t.Parallel()
 	port := []infrav1.OpenStackPort{{Network: "n"}}
 	for name, spec := range map[string]infrav1.OpenStackMachineSpec{

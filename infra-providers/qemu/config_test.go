@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/qemu/vm"
 )
 
-func TestNewConfig(t *testing.T) {
+func TestNewInstanceConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spec infrav1.QEMUMachineSpec
@@ -67,7 +67,7 @@ func TestNewConfig(t *testing.T) {
 	}
 }
 
-func TestNewConfigRefuses(t *testing.T) {
+func TestNewInstanceConfigRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.QEMUMachineSpec)

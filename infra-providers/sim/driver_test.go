@@ -87,7 +87,7 @@ func TestToError(t *testing.T) {
 	}
 }
 
-func TestNewConfig(t *testing.T) {
+func TestNewInstanceConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spec infrav1.SimMachineSpec

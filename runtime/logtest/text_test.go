@@ -28,7 +28,7 @@ func TestTextRecorder(t *testing.T) {
 	}
 }
 
-func TestTextIsTaken(t *testing.T) {
+func TestTakeReturnsTheTextOnce(t *testing.T) {
 	t.Parallel()
 	r := &TextRecorder{Verbosity: 1}
 	log := r.Logger()

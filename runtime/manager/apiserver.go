@@ -119,17 +119,17 @@ func unanswered(err error) error {
 }
 
 // kindsOf are the versions of groups in a scheme that Drover installs.
-func kindsOf(scheme *runtime.Scheme) installed {
+func kindsOf(scheme *runtime.Scheme) requiredGroupVersions {
 	return slices.DeleteFunc(scheme.PrioritizedVersionsAllGroups(), func(v schema.GroupVersion) bool {
 		return v.Group != clusterv1.GroupVersion.Group && !strings.HasSuffix(v.Group, ".drover.io")
 	})
 }
 
-type installed []schema.GroupVersion
+type requiredGroupVersions []schema.GroupVersion
 
 // ask asks an API server for each version: the caches would wait for two minutes for kinds that are not installed.
-func (i installed) ask(ctx context.Context, client rest.Interface) error {
-	for _, version := range i {
+func (r requiredGroupVersions) ask(ctx context.Context, client rest.Interface) error {
+	for _, version := range r {
 		err := client.Get().AbsPath("/apis", version.Group, version.Version).Do(ctx).Error()
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("has no kinds of %s: apply the manifests of a release, which have the CustomResourceDefinitions", version)

@@ -33,7 +33,7 @@ type readyManager struct {
 func (m *readyManager) Add(runnable ctrlmanager.Runnable) error {
 	if c, ok := runnable.(controller.Controller); ok {
 		m.pending.Add(1)
-		if err := c.Watch(&startSource{controller: c, started: func() { m.pending.Add(-1) }}); err != nil {
+		if err := c.Watch(&workersStartedSource{controller: c, started: func() { m.pending.Add(-1) }}); err != nil {
 			return fmt.Errorf("observing the start of a controller: %w", err)
 		}
 	}
@@ -66,16 +66,16 @@ func (m *readyManager) leads() bool {
 	}
 }
 
-// startSource is a source without events, by which the start of a controller's workers is observed: a controller starts
+// workersStartedSource is a source without events, by which the start of a controller's workers is observed: a controller starts
 // its sources before its workers, and a source that is added meanwhile after them.
-type startSource struct {
+type workersStartedSource struct {
 	controller controller.Controller
 	started    func()
 	calls      atomic.Int64
 }
 
 // Start implements source.Source. At its first call the workers have not started, at the second they have.
-func (s *startSource) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (s *workersStartedSource) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	if s.calls.Add(1) > 1 {
 		s.started()
 		return nil
@@ -84,4 +84,4 @@ func (s *startSource) Start(context.Context, workqueue.TypedRateLimitingInterfac
 	return nil
 }
 
-func (*startSource) String() string { return "start of the workers" }
+func (*workersStartedSource) String() string { return "start of the workers" }

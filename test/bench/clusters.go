@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"drover.io/test/bench/standin"
+	"drover.io/test/bench/fakeinfra"
 	"drover.io/test/framework"
 )
 
@@ -58,7 +58,7 @@ func share(config *rest.Config) (*httptest.Server, error) {
 			r.Out.URL.Path, r.Out.URL.RawPath = "/"+path, ""
 			if path == "api/v1/nodes" {
 				query := r.Out.URL.Query()
-				query.Set("labelSelector", standin.ClusterLabel+"="+cluster)
+				query.Set("labelSelector", fakeinfra.ClusterLabel+"="+cluster)
 				r.Out.URL.RawQuery = query.Encode()
 			}
 			r.SetURL(target)

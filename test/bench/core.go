@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"drover.io/test/bench/audit"
-	"drover.io/test/bench/standin"
+	"drover.io/test/bench/fakeinfra"
 	"drover.io/test/controlplane"
 	"drover.io/test/framework"
 	"drover.io/test/interop/peer"
@@ -76,7 +76,7 @@ func (c core) start(ctx context.Context, peers *peer.Peers, full bool, port int)
 				return err
 			}
 		}
-		return framework.Apply(ctx, stack.ManagementClient, standin.Kinds)
+		return framework.Apply(ctx, stack.ManagementClient, fakeinfra.Kinds)
 	}
 	return framework.Start(ctx, options)
 }

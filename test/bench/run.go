@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"drover.io/test/bench/fakeinfra"
 	"drover.io/test/bench/report"
-	"drover.io/test/bench/standin"
 	"drover.io/test/framework"
 	"drover.io/test/interop/peer"
 )
@@ -172,7 +172,7 @@ func provide(ctx context.Context, stack *framework.Stack) (client.Reader, error)
 	if err != nil {
 		return nil, err
 	}
-	cloud := &standin.Cloud{Manage: mgr.GetClient(), Work: stack.WorkloadClient}
+	cloud := &fakeinfra.Cloud{Manage: mgr.GetClient(), Work: stack.WorkloadClient}
 	if err := cloud.Register(mgr); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ var required = map[string]string{
 	"AWS_REGION": "eu-central-1", "AWS_SUBNET_ID": "subnet-0123456789abcdef0", "AWS_SECURITY_GROUP_ID": "sg-0123456789abcdef0",
 	"AZURE_RESOURCE_GROUP": "nodes", "AZURE_LOCATION": "westeurope",
 	"AZURE_SUBNET_ID": "/subscriptions/0b1f6471-1bf0-4dda-aec3-cb9272f09590/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes",
-	"GOOGLE_PROJECT": "my-project", "GOOGLE_ZONE": "europe-west3-a", "GOOGLE_SUBNETWORK": "nodes",
+	"GOOGLE_PROJECT":  "my-project", "GOOGLE_ZONE": "europe-west3-a", "GOOGLE_SUBNETWORK": "nodes",
 	"HCLOUD_SSH_KEY": "ops", "OPENSTACK_NETWORK": "workers",
 	"VSPHERE_DATACENTER": "dc1", "VSPHERE_COMPUTE_CLUSTER": "c1", "VSPHERE_DATASTORE": "fast", "VSPHERE_NETWORK": "workers",
 	"QEMU_IMAGE_URL": "https://images.example.test/noble.img", "QEMU_IMAGE_SHA256": strings.Repeat("0", 64),

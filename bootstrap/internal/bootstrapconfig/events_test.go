@@ -140,8 +140,8 @@ func TestOwnerIsTheMachineThatControls(t *testing.T) {
 	}
 }
 
-// TestOwnershipWaits lists what must exist before there is data, in the order in which it is awaited.
-func TestOwnershipWaits(t *testing.T) {
+// TestWaitsForMachineAndCluster lists what must exist before there is data, in the order in which it is awaited.
+func TestWaitsForMachineAndCluster(t *testing.T) {
 	t.Parallel()
 	gone := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", DeletionTimestamp: &metav1.Time{Time: time.Now()}}}
 	published := &bootstrapv1.BootstrapConfig{}

@@ -219,8 +219,8 @@ func (r *openRequests) clear() {
 	}
 }
 
-// onRelist sets what is called when there may be capacity for requests that were not kept.
-func (r *openRequests) onRelist(relist func()) {
+// setRelistFunc sets what is called when there may be capacity for requests that were not kept.
+func (r *openRequests) setRelistFunc(relist func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.relist = relist

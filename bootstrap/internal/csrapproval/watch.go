@@ -95,7 +95,7 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 	defer w.requests.clear()
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
-		w.requests.onRelist(end)
+		w.requests.setRelistFunc(end)
 		source := newListerWatcher(a.connection.Certificates, a.watchFailed, w.requests.incomplete)
 		source.namespace, source.seats = a.cluster.Namespace, w.listed
 		reflector := cache.NewReflectorWithOptions(source, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})

@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/admission"
+	"drover.io/bootstrap/internal/crdvalidation"
 )
 
 // Manifests are the objects of files that matter here.
@@ -25,12 +25,12 @@ type Manifests struct {
 	clusters []clusterv1.Cluster
 	skipped  []string
 
-	kinds *admission.Kinds
+	kinds *crdvalidation.Kinds
 	seen  map[string]bool
 }
 
 // NewManifests returns Manifests without objects.
-func NewManifests(kinds *admission.Kinds) *Manifests {
+func NewManifests(kinds *crdvalidation.Kinds) *Manifests {
 	return &Manifests{kinds: kinds, seen: map[string]bool{}}
 }
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/admission"
+	"drover.io/bootstrap/internal/crdvalidation"
 	"drover.io/bootstrap/profile"
 )
 
@@ -84,7 +84,7 @@ stringData: {password: hunter2}
 `
 
 // kinds are read once: all tests have the same.
-var kinds = sync.OnceValues(admission.Load)
+var kinds = sync.OnceValues(crdvalidation.Load)
 
 func preview(manifests ...string) (string, error) {
 	k, err := kinds()

@@ -68,20 +68,20 @@ func (b *breakerTransport) RoundTrip(request *http.Request) (*http.Response, err
 		b.note(err)
 		return response, err
 	}
-	response.Body = &countedBody{ReadCloser: response.Body, request: request, breaker: b.breaker}
+	response.Body = &circuitBreakerBody{ReadCloser: response.Body, request: request, breaker: b.breaker}
 	return response, nil
 }
 
-// countedBody counts as one when it was read to its end: a server that sends half of it and hangs blocks its callers as long as
+// circuitBreakerBody counts as one when it was read to its end: a server that sends half of it and hangs blocks its callers as long as
 // one that sends nothing.
-type countedBody struct {
+type circuitBreakerBody struct {
 	io.ReadCloser
 	request *http.Request
 	breaker *breaker
 }
 
 // Read notes the end of the answer, or why there is none.
-func (a *countedBody) Read(into []byte) (int, error) {
+func (a *circuitBreakerBody) Read(into []byte) (int, error) {
 	n, err := a.ReadCloser.Read(into)
 	_, busy := errors.AsType[*httplimit.BusyError](err)
 	switch {

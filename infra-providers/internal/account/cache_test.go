@@ -125,7 +125,7 @@ func (down) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return apierrors.NewTimeoutError("etcd is slow", 1)
 }
 
-func TestFailureOfTheAPIServerKeepsTheAccount(t *testing.T) {
+func TestTimeoutOfASecretIsTransient(t *testing.T) {
 	t.Parallel()
 	cache := account.NewCache(driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: "cloud"} },

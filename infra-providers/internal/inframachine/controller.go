@@ -140,8 +140,8 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 			return ctrl.Result{}, nil
 		}
 	}
-	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseValue(s.machine) {
-		s.removal = machinestatus.InstanceReleased(machinestatus.ReleaseValue(s.machine), err)
+	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseAnnotationValue(s.machine) {
+		s.removal = machinestatus.InstanceReleased(machinestatus.ReleaseAnnotationValue(s.machine), err)
 		gone, err = true, nil
 	}
 	if err != nil {

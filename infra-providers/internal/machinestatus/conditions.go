@@ -163,12 +163,12 @@ func MayRelease(err error) bool {
 }
 
 func releaseAdvice[M driver.Machine](machine M) string {
-	return fmt.Sprintf("to remove the object and keep the instance, set the annotation %s=%s", infrav1.ReleaseAnnotation, ReleaseValue(machine))
+	return fmt.Sprintf("to remove the object and keep the instance, set the annotation %s=%s", infrav1.ReleaseAnnotation, ReleaseAnnotationValue(machine))
 }
 
-// ReleaseValue is the value of the annotation that releases an instance: its providerID, or where none is known the
+// ReleaseAnnotationValue is the value of the annotation that releases an instance: its providerID, or where none is known the
 // identity under which one may have been created, or the machine's own UID.
-func ReleaseValue[M driver.Machine](machine M) string {
+func ReleaseAnnotationValue[M driver.Machine](machine M) string {
 	return cmp.Or(machine.GetProviderID(), machine.GetAnnotations()[infrav1.IdentityAnnotation], string(machine.GetUID()))
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDecode reads what a vCenter may return for the parameters that contain a record and a plan.
-func TestDecode(t *testing.T) {
+func TestDecodeVirtualMachine(t *testing.T) {
 	t.Parallel()
 	self := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-1"}
 	named := types.DynamicProperty{Name: "name", Val: "worker"}

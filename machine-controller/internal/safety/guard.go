@@ -79,7 +79,7 @@ func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clu
 	if err != nil {
 		return budget.Decision{}, err
 	}
-	decision := budget.Gate{Policy: s.settings}.Create(s.state, want)
+	decision := budget.Gate{Policy: s.settings}.AllowCreation(s.state, want)
 	g.reserved().reserveCreations(set.UID, decision.Allowed, s.known)
 	return decision, nil
 }
@@ -104,7 +104,7 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 	if err := g.addCluster(ctx, s); err != nil {
 		return budget.Choice{}, err
 	}
-	choice := budget.Gate{Policy: s.settings}.Replace(s.state, names)
+	choice := budget.Gate{Policy: s.settings}.AllowRemediation(s.state, names)
 	for _, name := range choice.Allowed {
 		g.reserved().reserveReplacement(uids[name])
 	}

@@ -149,7 +149,7 @@ func (c *Connections) newConnector(log logr.Logger, cluster client.ObjectKey, ui
 			Unchanged: c.metrics.suppressed,
 		},
 	}
-	k.begin()
+	k.initialize()
 	c.running.Go(func() { k.run(ctx) })
 	return k
 }

@@ -77,8 +77,8 @@ type probeResult struct {
 	claim *Claim
 }
 
-// begin fills in what the first iteration of run needs.
-func (k *connector) begin() {
+// initialize fills in what the first iteration of run needs.
+func (k *connector) initialize() {
 	now := k.options.Clock.Now()
 	k.secretChanged = make(chan struct{}, 1)
 	k.dialResults = make(chan dialResult, 1)

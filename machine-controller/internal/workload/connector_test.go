@@ -45,7 +45,7 @@ func newConnectorTest(t *testing.T) *connectorTest {
 		probe: func(context.Context, *Connection) *failure { return nil },
 		claim: func(context.Context, *Connection) *Claim { return nil },
 	}
-	s.k.begin()
+	s.k.initialize()
 	// A connection that is replaced closes without grace.
 	closed := make(chan struct{})
 	close(closed)

@@ -45,7 +45,7 @@ func TestClaimIsThatOfItsKubeconfig(t *testing.T) {
 	t.Parallel()
 	options := Options{Clock: clocktesting.NewFakeClock(epoch)}.withDefaults()
 	k := &connector{options: &options, changed: func() {}}
-	k.begin()
+	k.initialize()
 	done := make(chan struct{})
 	k.done = done
 	t.Cleanup(func() {

@@ -49,7 +49,7 @@ func names(machines []*clusterv1.Machine) []string {
 	return all
 }
 
-func TestCandidates(t *testing.T) {
+func TestCandidatesForRemediation(t *testing.T) {
 	t.Parallel()
 	waiting := Candidates([]*clusterv1.Machine{
 		unhealthyMachine("well", 9),

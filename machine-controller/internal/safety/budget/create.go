@@ -26,8 +26,8 @@ var limits = []limit{
 // unlimited is what is available where there is no limit.
 const unlimited = int(^uint(0) >> 1)
 
-// Create decides how many of the wanted Machines the owner may get now.
-func (g Gate) Create(s State, want int) Decision {
+// AllowCreation decides how many of the wanted Machines the owner may get now.
+func (g Gate) AllowCreation(s State, want int) Decision {
 	d := Decision{Allowed: max(0, want)}
 	for _, limit := range limits {
 		if available, refusal := limit(g, s); max(0, available) < d.Allowed {

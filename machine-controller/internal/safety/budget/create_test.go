@@ -58,7 +58,7 @@ func TestCreate(t *testing.T) {
 			if test.policy != nil {
 				test.policy(&settings)
 			}
-			got := Gate{settings}.Create(State{
+			got := Gate{settings}.AllowCreation(State{
 				Owner: "a", Owners: map[string]Owner{"a": {Title: "a", Desired: 10, Surge: 1}}, Machines: test.machines, Blocked: test.hold,
 			}, test.want)
 			reason := ""

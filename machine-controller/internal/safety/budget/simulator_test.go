@@ -69,7 +69,7 @@ func (w *simulator) remediate(owner string) []string {
 			unhealthy = append(unhealthy, m.Name)
 		}
 	}
-	choice := Gate{w.settings}.Replace(w.state(owner), unhealthy)
+	choice := Gate{w.settings}.AllowRemediation(w.state(owner), unhealthy)
 	for i := range w.machines {
 		if slices.Contains(choice.Allowed, w.machines[i].Name) {
 			w.machines[i].Deleting, w.machines[i].Replaced = true, true
@@ -98,7 +98,7 @@ func (w *simulator) grow(owner string) []string {
 	if missing <= 0 {
 		return nil
 	}
-	decision := Gate{w.settings}.Create(w.state(owner), missing)
+	decision := Gate{w.settings}.AllowCreation(w.state(owner), missing)
 	for range decision.Allowed {
 		w.create(owner)
 	}

@@ -30,7 +30,7 @@ func aPolicy(name, pool string, age time.Duration) policyv1.MachinePolicy {
 	}
 }
 
-func TestCandidates(t *testing.T) {
+func TestSelectingPoliciesByPrecedence(t *testing.T) {
 	t.Parallel()
 	going := aPolicy("going", "gpu", time.Hour)
 	going.DeletionTimestamp = new(metav1.NewTime(noon))

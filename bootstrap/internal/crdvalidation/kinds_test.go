@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admission_test
+package crdvalidation_test
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"drover.io/bootstrap/internal/admission"
+	"drover.io/bootstrap/internal/crdvalidation"
 )
 
 func TestKindsThatThereAreNot(t *testing.T) {
 	t.Parallel()
-	kinds, err := admission.Load()
+	kinds, err := crdvalidation.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestKindsThatThereAreNot(t *testing.T) {
 
 func TestFieldsThatMayBeMeant(t *testing.T) {
 	t.Parallel()
-	kinds, err := admission.Load()
+	kinds, err := crdvalidation.Load()
 	if err != nil {
 		t.Fatal(err)
 	}

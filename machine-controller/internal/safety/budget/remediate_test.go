@@ -193,7 +193,7 @@ func TestReplace(t *testing.T) {
 			for key, owner := range test.others {
 				owners[key] = owner
 			}
-			got := Gate{settings}.Replace(State{Owner: "a", Owners: owners, Machines: test.machines, Blocked: test.hold}, test.candidates)
+			got := Gate{settings}.AllowRemediation(State{Owner: "a", Owners: owners, Machines: test.machines, Blocked: test.hold}, test.candidates)
 			refused := map[string]string{}
 			for name, refusal := range got.Refused {
 				refused[name] = refusal.Reason

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission applies to an object what an API server with Drover's CustomResourceDefinitions does when the object is
+// Package crdvalidation applies to an object what an API server with Drover's CustomResourceDefinitions does when the object is
 // created: unknown fields are refused, defaults are set, and the schema with its rules in CEL is checked. It uses the API
 // server's own code, so that the messages are the same. It does not see other objects and admission policies. Package
 // preview calls it.
-package admission
+package crdvalidation
 
 import (
 	"context"

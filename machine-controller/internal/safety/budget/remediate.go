@@ -13,10 +13,10 @@ type Choice struct {
 	Refused map[string]*Refusal
 }
 
-// Replace decides which of the candidates, all of State.Owner, may be deleted now. Earlier ones come first. Names of
+// AllowRemediation decides which of the candidates, all of State.Owner, may be deleted now. Earlier ones come first. Names of
 // Machines that State does not have, or that are being deleted already, are neither allowed nor refused.
-func (g Gate) Replace(s State, candidates []string) Choice {
-	b := newReplaceBudget(g, s, candidates)
+func (g Gate) AllowRemediation(s State, candidates []string) Choice {
+	b := newRemediationBudget(g, s, candidates)
 	choice := Choice{Refused: map[string]*Refusal{}}
 	blocked := b.blocked()
 	for _, name := range candidates {
@@ -40,8 +40,8 @@ func (g Gate) Replace(s State, candidates []string) Choice {
 	return choice
 }
 
-// replaceBudget counts the Machines for one decision.
-type replaceBudget struct {
+// remediationBudget counts the Machines for one decision.
+type remediationBudget struct {
 	gate       Gate
 	state      State
 	candidates map[string]Machine
@@ -62,8 +62,8 @@ type places struct {
 // domain counts the Machines of one failure domain.
 type domain struct{ all, unhealthy, healthy int }
 
-func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
-	b := &replaceBudget{gate: g, state: s, candidates: map[string]Machine{}, domains: map[string]domain{}}
+func newRemediationBudget(g Gate, s State, candidates []string) *remediationBudget {
+	b := &remediationBudget{gate: g, state: s, candidates: map[string]Machine{}, domains: map[string]domain{}}
 	b.taken.domain, b.waiting.domain = map[string]int{}, map[string]int{}
 	wanted := make(map[string]bool, len(candidates))
 	for _, name := range candidates {
@@ -90,7 +90,7 @@ func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
 
 // countHealth counts a Machine for the Cluster and its failure domain. One that has never joined is not counted as
 // unhealthy: it is no sign of the health of the others.
-func (b *replaceBudget) countHealth(m Machine) {
+func (b *remediationBudget) countHealth(m Machine) {
 	if m.scaledDown() {
 		return
 	}
@@ -108,7 +108,7 @@ func (b *replaceBudget) countHealth(m Machine) {
 }
 
 // blocked returns why no Machine may be replaced; nil if some may.
-func (b *replaceBudget) blocked() *Refusal {
+func (b *remediationBudget) blocked() *Refusal {
 	if b.state.Blocked != nil {
 		return b.state.Blocked
 	}
@@ -126,7 +126,7 @@ func (b *replaceBudget) blocked() *Refusal {
 
 // refusal returns why this Machine may not be replaced now; nil if it may. A replacement that failed has its place already,
 // and others that failed do not keep it waiting: none of them would ever free its place, where a budget is smaller by now.
-func (b *replaceBudget) refusal(m Machine) *Refusal {
+func (b *remediationBudget) refusal(m Machine) *Refusal {
 	p := b.gate.Policy
 	owner := b.state.Owners[b.state.Owner]
 	if m.Domain != "" && b.down(m.Domain) {
@@ -150,7 +150,7 @@ func (b *replaceBudget) refusal(m Machine) *Refusal {
 }
 
 // down is true for a failure domain without a healthy Machine while another one has some.
-func (b *replaceBudget) down(name string) bool {
+func (b *remediationBudget) down(name string) bool {
 	d := b.domains[name]
 	if d.unhealthy < 2 || d.healthy > 0 {
 		return false
@@ -164,7 +164,7 @@ func (b *replaceBudget) down(name string) bool {
 }
 
 // count counts a Machine that is not about to be replaced by this decision, if it has a place.
-func (b *replaceBudget) count(m Machine) {
+func (b *remediationBudget) count(m Machine) {
 	if !m.beingReplaced() {
 		return
 	}
@@ -175,7 +175,7 @@ func (b *replaceBudget) count(m Machine) {
 }
 
 // reserve counts the Machine as being replaced in every budget.
-func (b *replaceBudget) reserve(m Machine) { b.taken.add(m, b.state.Owner) }
+func (b *remediationBudget) reserve(m Machine) { b.taken.add(m, b.state.Owner) }
 
 // add counts a Machine; owner is the key of State.Owner.
 func (p *places) add(m Machine, owner string) {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package standin is the cheapest infrastructure provider that keeps the InfraMachine contract: a
+// Package fakeinfra is the cheapest infrastructure provider that keeps the InfraMachine contract: a
 // machine that has an owner gets a Ready Node in the workload cluster at once, then its providerID,
 // then word that it is provisioned. It runs inside the benchmark under its own user, so that neither
 // its work nor its requests count for the core that is measured.
-package standin
+package fakeinfra
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package admission_test
+package crdvalidation_test
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"drover.io/bootstrap/internal/admission"
+	"drover.io/bootstrap/internal/crdvalidation"
 	"drover.io/bootstrap/internal/testenv"
 )
 
@@ -92,7 +92,7 @@ var objects = map[string]string{
 
 // TestProblemsAreThoseOfTheAPIServer: the same causes in the same words, and the same defaults.
 func TestProblemsAreThoseOfTheAPIServer(t *testing.T) {
-	kinds, err := admission.Load()
+	kinds, err := crdvalidation.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
