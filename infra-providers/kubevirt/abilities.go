@@ -27,6 +27,9 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
+// maxUID is how many bytes a UID may have, which has 36. That of an account is kept.
+const maxUID = 64
+
 // AccountID implements driver.AccountIdentifier: the UID of the namespace, which is like no other anywhere.
 func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	namespace := &metav1.PartialObjectMetadata{}
@@ -37,8 +40,8 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 		return "", &driver.InvalidConfigurationError{Field: "spec.namespace", Err: fmt.Errorf("the infrastructure cluster has no namespace %q", d.namespace)}
 	case err != nil:
 		return "", toError(err)
-	case namespace.UID == "":
-		return "", errors.New("the infrastructure cluster returned a namespace without a UID")
+	case namespace.UID == "" || len(namespace.UID) > maxUID:
+		return "", errors.New("the infrastructure cluster returned a namespace without a valid UID")
 	}
 	return "kubevirt/" + string(namespace.UID), nil
 }
@@ -149,25 +152,25 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	id.UID = identity(vm).UID
-	attached, err := d.attached(ctx, client.MatchingLabels{driver.TagMachineUID: string(id.UID)})
-	if err != nil {
-		return err
-	}
-	for _, object := range append(attached, vm) {
-		found := identity(object)
-		if id.Check(found) != nil || found.Owner.UID == id.Owner.UID {
-			continue
+	for object, err := range d.attached(ctx, client.MatchingLabels{driver.TagMachineUID: string(id.UID)}) {
+		if err != nil {
+			return err
 		}
-		if err := d.setOwner(ctx, object, id.Owner.UID); err != nil {
+		if err := d.setOwner(ctx, object, id); err != nil {
 			return err
 		}
 	}
-	return nil
+	return d.setOwner(ctx, vm, id)
 }
 
-// setOwner writes the UID of a Cluster into the tags of the object that was read, and of none that has its name by now.
-func (d *Driver) setOwner(ctx context.Context, object client.Object, owner types.UID) error {
-	tags := map[string]string{driver.TagClusterUID: string(owner)}
+// setOwner writes the UID of the Cluster into the tags of the object that was read, and of none that has its name by now, if
+// it is the machine's and has another one.
+func (d *Driver) setOwner(ctx context.Context, object client.Object, id driver.Identity) error {
+	found := identity(object)
+	if id.Check(found) != nil || found.Owner.UID == id.Owner.UID {
+		return nil
+	}
+	tags := map[string]string{driver.TagClusterUID: string(id.Owner.UID)}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "labels": tags, "annotations": tags}})
 	if err != nil {
 		return err
@@ -178,7 +181,7 @@ func (d *Driver) setOwner(ctx context.Context, object client.Object, owner types
 // Restart implements driver.Restarter: a reset, with which the guest keeps its disks, also those of a container image. It
 // needs KubeVirt 1.6.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	_, found, err := d.get(ctx, id)
+	found, err := d.Get(ctx, id)
 	if _, err := driver.RequireRunning(found, err); err != nil {
 		return err
 	}
@@ -194,17 +197,21 @@ func (d *Driver) Console(ctx context.Context, id driver.Identity) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	running, pods, err := d.observe(ctx, vm)
+	running, err := d.run(ctx, vm)
 	if err != nil || running == nil {
 		return nil, err
 	}
-	for _, pod := range pods {
+	of := toObserved(running)
+	for pod, err := range d.podsOf(ctx, running) {
+		if err != nil {
+			return nil, err
+		}
 		// It is an init container that does not end.
 		all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 		hasConsole := slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool {
 			return c.Name == consoleContainer && (c.State.Running != nil || c.State.Terminated != nil)
 		})
-		if hasConsole && pod.Spec.NodeName == running.Status.NodeName && metav1.IsControlledBy(&pod, running) {
+		if hasConsole && of.runsIn(pod) {
 			return d.log(ctx, pod.Name)
 		}
 	}
@@ -236,17 +243,16 @@ func (d *Driver) log(ctx context.Context, pod string) (output []byte, err error)
 // AttachedObjects implements driver.AttachedObjectLister: Secrets with bootstrap data, and DataVolumes.
 func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
 	return func(yield func(driver.AttachedObject, error) bool) {
-		attached, err := d.attached(ctx, ofOwner(owner))
-		if err != nil {
-			yield(driver.AttachedObject{}, err)
-			return
-		}
-		for _, object := range attached {
+		for object, err := range d.attached(ctx, ofOwner(owner)) {
+			if err != nil {
+				yield(driver.AttachedObject{}, err)
+				return
+			}
 			id := identity(object)
 			found := driver.AttachedObject{
 				Kind: object.GetObjectKind().GroupVersionKind().Kind, ID: object.GetName(), Identity: id, Created: object.GetCreationTimestamp().Time,
-				// What is named otherwise was copied with its labels, and Delete does not find it.
-				Copy: !isNameOf(id, object.GetName()),
+				// What was copied with its labels is not deleted by Delete.
+				Copy: !isPartOf(id, object),
 			}
 			if owns(owner, id.Owner) && !yield(found, nil) {
 				return
@@ -255,17 +261,17 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 	}
 }
 
-// attached returns the metadata of Secrets and DataVolumes.
-func (d *Driver) attached(ctx context.Context, which client.ListOption) (all []client.Object, err error) {
-	for _, kind := range []schema.GroupVersionKind{dataVolumes, corev1.SchemeGroupVersion.WithKind("Secret")} {
-		for object, err := range d.objects(ctx, kind, which) {
-			if err != nil {
-				return nil, err
+// attached yields the metadata of Secrets and DataVolumes, and a failure last.
+func (d *Driver) attached(ctx context.Context, which client.ListOption) iter.Seq2[client.Object, error] {
+	return func(yield func(client.Object, error) bool) {
+		for _, kind := range []schema.GroupVersionKind{dataVolumes, corev1.SchemeGroupVersion.WithKind("Secret")} {
+			for object, err := range d.objects(ctx, kind, which) {
+				if !yield(object, err) || err != nil {
+					return
+				}
 			}
-			all = append(all, object)
 		}
 	}
-	return all, nil
 }
 
 // objects yields the metadata of the objects of a kind. A cluster without CDI has no DataVolumes.

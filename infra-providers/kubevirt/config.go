@@ -6,7 +6,8 @@
 // its machine, so it is created once; annotations identify its owner.
 //
 // The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go; connect.go opens the way
-// to the API server, create.go has the steps of a creation, and virtualmachine.go converts a spec to a VirtualMachine.
+// to the API server, answers.go bounds what it answers, create.go has the steps of a creation, and virtualmachine.go converts a
+// spec to a VirtualMachine.
 package kubevirt
 
 import (

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/workload"
 )
@@ -32,11 +33,8 @@ import (
 const (
 	// callTimeout bounds one request.
 	callTimeout = 30 * time.Second
-	// maxElements is how many objects, arrays and values an answer may have: several times what a page of
-	// VirtualMachineInstances has.
-	maxElements = 500_000
 	// pageSize is how many objects a page of a list has.
-	pageSize = 100
+	pageSize = 50
 	// secretKey is where a Secret has the kubeconfig.
 	secretKey = "value"
 )
@@ -47,7 +45,7 @@ type Options struct {
 	Own func() (*rest.Config, error)
 	// AllowProxy accepts a proxy-url in kubeconfigs.
 	AllowProxy bool
-	// PageSize is the number of objects on a page of a list; zero means 100.
+	// PageSize is the number of objects on a page of a list; zero means 50.
 	PageSize int64
 	// Transport changes the transport of each connection; nil is none.
 	Transport func(http.RoundTripper) http.RoundTripper
@@ -92,18 +90,18 @@ type connector struct {
 	dialer  *workload.Dialer
 	mapper  meta.RESTMapper
 	scheme  *runtime.Scheme
+	long    *httplimit.Seats
 }
 
 func newConnector(options Options) *connector {
 	return &connector{
 		options: options,
 		dialer:  workload.NewDialer(workload.Options{UserAgent: "drover-infra-kubevirt", MaxElements: maxElements}),
-		mapper:  newMapper(), scheme: Scheme(),
+		mapper:  newMapper(), scheme: Scheme(), long: httplimit.NewCloudSeats(),
 	}
 }
 
-// connect reads the kubeconfig and makes no call. A namespace of the management cluster has the Secret, and shares the limits
-// for long answers.
+// connect reads the kubeconfig and makes no call.
 func (c *connector) connect(account driver.Account, secret driver.Credentials) (*Driver, error) {
 	config, err := c.config(account, secret)
 	if err != nil {
@@ -111,11 +109,11 @@ func (c *connector) connect(account driver.Account, secret driver.Credentials) (
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the limits of an account are the same for all clouds, and are kept outside of the drivers
-	transport, err := c.dialer.Open(config, account.SecretName+"/"+account.Region)
+	transport, err := c.dialer.Open(config, "")
 	if err != nil {
 		return nil, fmt.Errorf("configuring the client of the infrastructure cluster: %w", err)
 	}
-	wrapped := transport.WithSeats()
+	wrapped := c.long.WrapShared(bounded{transport})
 	if c.options.Transport != nil {
 		wrapped = c.options.Transport(wrapped)
 	}

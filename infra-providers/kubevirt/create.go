@@ -37,7 +37,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 	vm := newVirtualMachine(req, secret)
 	created := d.api.Create(ctx, vm)
 	if created == nil {
-		return toInstance(vm, nil, nil), nil
+		return toInstance(vm, nil), nil
 	}
 	// Quotas and webhooks refuse a VirtualMachine that exists, too.
 	found, err := d.Get(ctx, id)

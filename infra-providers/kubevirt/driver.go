@@ -12,7 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	virtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,21 +59,22 @@ type Driver struct {
 
 // Get implements driver.Driver. API servers read objects from etcd, so it is never behind.
 func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	_, found, err := d.get(ctx, id)
-	return found, err
-}
-
-// get returns the VirtualMachine of an identity, and what it runs as.
-func (d *Driver) get(ctx context.Context, id driver.Identity) (*virtv1.VirtualMachine, driver.Instance, error) {
 	vm, err := d.find(ctx, id)
 	if err != nil {
-		return nil, driver.Instance{}, err
+		return driver.Instance{}, err
 	}
-	running, pods, err := d.observe(ctx, vm)
+	running, err := d.run(ctx, vm)
 	if err != nil {
-		return nil, driver.Instance{}, err
+		return driver.Instance{}, err
 	}
-	return vm, toInstance(vm, running, pods), nil
+	found := toObserved(running)
+	for pod, err := range d.podsOf(ctx, running) {
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		found.addPod(pod)
+	}
+	return toInstance(vm, found), nil
 }
 
 // find returns the VirtualMachine of an identity if it is the machine's own.
@@ -86,7 +91,7 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*virtv1.VirtualM
 	case err != nil:
 		return nil, toError(err)
 	}
-	_, err = id.Checked(toInstance(vm, nil, nil))
+	_, err = id.Checked(toInstance(vm, nil))
 	return vm, err
 }
 
@@ -94,26 +99,37 @@ func notFound(id driver.Identity) error {
 	return &driver.NotFoundError{What: fmt.Sprintf("VirtualMachine of machine %q", id.Name)}
 }
 
-// observe returns what a VirtualMachine runs as: its VirtualMachineInstance, if any, and the Pods of that.
-func (d *Driver) observe(ctx context.Context, vm *virtv1.VirtualMachine) (*virtv1.VirtualMachineInstance, []corev1.Pod, error) {
+// run returns the VirtualMachineInstance that a VirtualMachine runs as; nil if it does not run. Root in the guest may report so
+// many addresses that it cannot be read: then it is empty, so that nothing else depends on it.
+func (d *Driver) run(ctx context.Context, vm *virtv1.VirtualMachine) (*virtv1.VirtualMachineInstance, error) {
 	running := &virtv1.VirtualMachineInstance{}
-	err := d.api.Get(ctx, client.ObjectKeyFromObject(vm), running)
+	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: vm.Name}, running)
 	switch {
 	case isNotFound(err, "virtualmachineinstances", vm.Name):
-		return nil, nil, nil
+		return nil, nil
+	case isTooLong(err):
+		return &virtv1.VirtualMachineInstance{}, nil
 	case err != nil:
-		return nil, nil, toError(err)
+		return nil, toError(err)
+	case !metav1.IsControlledBy(running, vm):
+		return nil, nil
 	}
-	pods := &corev1.PodList{}
-	if err := d.api.List(ctx, pods, client.InNamespace(d.namespace), podsOf(running)); err != nil {
-		return nil, nil, toError(err)
-	}
-	return running, pods.Items, nil
+	return running, nil
 }
 
-// podsOf selects the Pods of a VirtualMachineInstance: two during a migration.
-func podsOf(running *virtv1.VirtualMachineInstance) client.MatchingLabels {
-	return client.MatchingLabels{virtv1.AppLabel: "virt-launcher", virtv1.CreatedByLabel: string(running.UID)}
+// podsOf yields the Pods of a VirtualMachineInstance: two during a migration.
+func (d *Driver) podsOf(ctx context.Context, running *virtv1.VirtualMachineInstance) iter.Seq2[*corev1.Pod, error] {
+	return func(yield func(*corev1.Pod, error) bool) {
+		if running == nil || running.UID == "" {
+			return
+		}
+		for object, err := range list(ctx, d, &corev1.PodList{}, client.MatchingLabels{virtv1.AppLabel: "virt-launcher", virtv1.CreatedByLabel: string(running.UID)}) {
+			pod, _ := object.(*corev1.Pod)
+			if !yield(pod, err) {
+				return
+			}
+		}
+	}
 }
 
 // Delete implements driver.Driver. The DataVolumes belong to the VirtualMachine, and Kubernetes deletes them with it; they are
@@ -155,7 +171,7 @@ func (d *Driver) deleteAttached(ctx context.Context, id driver.Identity) error {
 		switch {
 		case err != nil:
 			return err
-		case id.Check(identity(volume)) != nil || !isNameOf(id, volume.GetName()) || !volume.GetDeletionTimestamp().IsZero():
+		case id.Check(identity(volume)) != nil || !isPartOf(id, volume) || !volume.GetDeletionTimestamp().IsZero():
 			continue
 		}
 		if err := d.delete(ctx, volume); err != nil {
@@ -177,78 +193,130 @@ func (d *Driver) deleteAttached(ctx context.Context, id driver.Identity) error {
 	return d.delete(ctx, secret)
 }
 
-// List implements driver.Driver. A page has what a VirtualMachine runs as from a list of its own, which may be some
-// milliseconds older or newer.
+// List implements driver.Driver. A page of VirtualMachines is followed by lists of what these run as, which may be some
+// milliseconds newer. No more than a page is in memory, because the API server decides where a list ends.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
-		running, pods, err := d.observeAll(ctx)
-		if err != nil {
-			yield(driver.Instance{}, err)
-			return
-		}
-		for vm, err := range list(ctx, d, &virtv1.VirtualMachineList{}, ofOwner(owner)) {
+		for page, err := range pages(ctx, d, &virtv1.VirtualMachineList{}, ofOwner(owner)) {
+			var running map[string]*observed
+			if err == nil {
+				running, err = d.observe(ctx, page.Items)
+			}
 			if err != nil {
 				yield(driver.Instance{}, err)
 				return
 			}
-			vm := vm.(*virtv1.VirtualMachine)
-			of := running[vm.Name]
-			if of != nil && !metav1.IsControlledBy(of, vm) {
-				of = nil
-			}
-			if instance := toInstance(vm, of, pods[uidOf(of)]); owns(owner, instance.Identity.Owner) && !yield(instance, nil) {
-				return
+			for i := range page.Items {
+				vm := &page.Items[i]
+				if instance := toInstance(vm, running[vm.Name]); owns(owner, instance.Identity.Owner) && !yield(instance, nil) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// observeAll returns what all VirtualMachines of ours run as: VirtualMachineInstances by name, and Pods by the UID of those.
-func (d *Driver) observeAll(ctx context.Context) (map[string]*virtv1.VirtualMachineInstance, map[string][]corev1.Pod, error) {
-	running, pods := map[string]*virtv1.VirtualMachineInstance{}, map[string][]corev1.Pod{}
-	for object, err := range list(ctx, d, &virtv1.VirtualMachineInstanceList{}, client.HasLabels{driver.TagMachineUID}) {
-		if err != nil {
-			return nil, nil, err
+// observe returns what the VirtualMachines of a page run as, by their names.
+func (d *Driver) observe(ctx context.Context, vms []virtv1.VirtualMachine) (map[string]*observed, error) {
+	byName, uids := map[string]*virtv1.VirtualMachine{}, sets.New[string]()
+	for i := range vms {
+		byName[vms[i].Name] = &vms[i]
+		if template := vms[i].Spec.Template; template != nil { // what runs has its labels, which nothing has validated
+			if uid := template.ObjectMeta.Labels[driver.TagMachineUID]; uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
+				uids.Insert(uid)
+			}
 		}
-		running[object.GetName()] = object.(*virtv1.VirtualMachineInstance)
 	}
-	for object, err := range list(ctx, d, &corev1.PodList{}, client.HasLabels{driver.TagMachineUID, virtv1.CreatedByLabel}) {
-		if err != nil {
-			return nil, nil, err
+	if len(uids) == 0 {
+		return nil, nil
+	}
+	theirs, err := labels.NewRequirement(driver.TagMachineUID, selection.In, sets.List(uids))
+	if err != nil {
+		return nil, err
+	}
+	running, byUID := map[string]*observed{}, map[string]*observed{}
+	for object, err := range list(ctx, d, &virtv1.VirtualMachineInstanceList{}, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*theirs)}) {
+		if errors.Is(err, errTooLong) {
+			running, err = d.runEach(ctx, vms)
 		}
-		of := object.GetLabels()[virtv1.CreatedByLabel]
-		pods[of] = append(pods[of], *object.(*corev1.Pod))
+		if err != nil {
+			return nil, err
+		}
+		if object == nil {
+			break
+		}
+		if vm := byName[object.GetName()]; vm != nil && metav1.IsControlledBy(object, vm) {
+			running[vm.Name] = toObserved(object.(*virtv1.VirtualMachineInstance))
+		}
 	}
-	return running, pods, nil
+	for _, of := range running {
+		byUID[string(of.uid)] = of
+	}
+	launchers, err := labels.NewRequirement(virtv1.CreatedByLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	for object, err := range list(ctx, d, &corev1.PodList{}, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*theirs, *launchers)}) {
+		if err != nil {
+			return nil, err
+		}
+		if of := byUID[object.GetLabels()[virtv1.CreatedByLabel]]; of != nil {
+			of.addPod(object.(*corev1.Pod))
+		}
+	}
+	return running, nil
+}
+
+// runEach returns what VirtualMachines run as, read one by one: the guest of one may have made a list too long.
+func (d *Driver) runEach(ctx context.Context, vms []virtv1.VirtualMachine) (map[string]*observed, error) {
+	all := map[string]*observed{}
+	for i := range vms {
+		running, err := d.run(ctx, &vms[i])
+		if err != nil {
+			return nil, err
+		}
+		if running != nil {
+			all[vms[i].Name] = toObserved(running)
+		}
+	}
+	return all, nil
+}
+
+// pages yields the pages of a list, and a failure last.
+func pages[L client.ObjectList](ctx context.Context, d *Driver, into L, which client.ListOption) iter.Seq2[L, error] {
+	return func(yield func(L, error) bool) {
+		for following := ""; ; {
+			page := into.DeepCopyObject().(L)
+			err := d.api.List(ctx, page, client.InNamespace(d.namespace), client.Limit(d.pageSize), client.Continue(following), which)
+			if !yield(page, toError(err)) || err != nil {
+				return
+			}
+			if following = page.GetContinue(); following == "" {
+				return
+			}
+		}
+	}
 }
 
 // list yields the objects of a list, page by page, and a failure last.
 func list(ctx context.Context, d *Driver, into client.ObjectList, which client.ListOption) iter.Seq2[client.Object, error] {
 	return func(yield func(client.Object, error) bool) {
-		for more := true; more; {
-			page := into.DeepCopyObject().(client.ObjectList)
-			err := d.api.List(ctx, page, client.InNamespace(d.namespace), client.Limit(d.pageSize), client.Continue(into.GetContinue()), which)
-			if err != nil {
-				yield(nil, toError(err))
-				return
+		for page, err := range pages(ctx, d, into, which) {
+			if err == nil {
+				err = meta.EachListItem(page, func(object runtime.Object) error {
+					if !yield(object.(client.Object), nil) {
+						return errStopped
+					}
+					return nil
+				})
 			}
-			stopped := false
-			err = meta.EachListItem(page, func(object runtime.Object) error {
-				if !yield(object.(client.Object), nil) {
-					stopped = true
-					return errStopped
-				}
-				return nil
-			})
-			if stopped {
+			if errors.Is(err, errStopped) {
 				return
 			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			into.SetContinue(page.GetContinue())
-			more = page.GetContinue() != ""
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	virtv1 "kubevirt.io/api/core/v1"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/requesterror"
 )
 
@@ -26,6 +27,9 @@ func toError(err error) error {
 	}
 	if isUnknownKind(err) {
 		return errUnknownKind
+	}
+	if isTooLong(err) {
+		return fmt.Errorf("%w: %s", errTooLong, requesterror.Describe(err))
 	}
 	stable := fmt.Errorf("the infrastructure cluster: %s", requesterror.Describe(err))
 	switch reason(err) {
@@ -39,6 +43,15 @@ func toError(err error) error {
 }
 
 var errUnknownKind = errors.New("the infrastructure cluster does not serve a kind of KubeVirt or CDI: it starts, or these are not installed")
+
+var errTooLong = errors.New("an answer of the infrastructure cluster is too long")
+
+// isTooLong reports whether an answer goes beyond a limit, and was not decoded.
+func isTooLong(err error) bool {
+	_, bytes := errors.AsType[*httplimit.TooLargeError](err)
+	_, elements := errors.AsType[*httplimit.TooManyElementsError](err)
+	return bytes || elements || errors.Is(err, errTooManyItems)
+}
 
 // reason is that of an answer, also of one from a proxy that is no Status; empty without an answer.
 func reason(err error) metav1.StatusReason {

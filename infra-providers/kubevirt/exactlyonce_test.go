@@ -146,7 +146,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestCopiesAreKept: what others made from a machine's DataVolume has its labels and is no part of it.
+// TestCopiesAreKept: what others made from a machine's DataVolume has its labels and is no part of it, whatever its name.
 func TestCopiesAreKept(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -160,9 +160,15 @@ func TestCopiesAreKept(t *testing.T) {
 	if err := e.api.Get(t.Context(), client.ObjectKey{Namespace: e.namespace, Name: "drover-1-data"}, original); err != nil {
 		t.Fatal(err)
 	}
-	backup := &cdiv1.DataVolume{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "backup", Labels: original.Labels, Annotations: original.Annotations}, Spec: original.Spec}
-	if err := e.api.Create(t.Context(), backup); err != nil {
-		t.Fatal(err)
+	backups := []client.Object{
+		&cdiv1.DataVolume{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "backup", Labels: original.Labels, Annotations: original.Annotations}, Spec: original.Spec},
+		&cdiv1.DataVolume{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "drover-1-data-backup", Labels: original.Labels, Annotations: original.Annotations}, Spec: original.Spec},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "drover-1-backup", Labels: original.Labels, Annotations: original.Annotations}},
+	}
+	for _, backup := range backups {
+		if err := e.api.Create(t.Context(), backup); err != nil {
+			t.Fatal(err)
+		}
 	}
 	copies := map[string]bool{}
 	for object, err := range d.(driver.AttachedObjectLister).AttachedObjects(t.Context(), identity("1").Owner) {
@@ -171,14 +177,19 @@ func TestCopiesAreKept(t *testing.T) {
 		}
 		copies[object.ID] = object.Copy
 	}
-	if isCopy, listed := copies["backup"]; !listed || !isCopy || copies["drover-1-data"] || len(copies) != 4 {
+	if copies["drover-1"] || copies["drover-1-data"] || copies["drover-1-root"] || len(copies) != 3+len(backups) {
 		t.Errorf("got %v", copies)
 	}
 	if err := d.Delete(t.Context(), identity("1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.api.Get(t.Context(), client.ObjectKeyFromObject(backup), backup); err != nil {
-		t.Errorf("the copy: %v", err)
+	for _, backup := range backups {
+		if !copies[backup.GetName()] {
+			t.Errorf("%s is no copy", backup.GetName())
+		}
+		if err := e.api.Get(t.Context(), client.ObjectKeyFromObject(backup), backup); err != nil || !backup.GetDeletionTimestamp().IsZero() {
+			t.Errorf("the copy %s: %v, deleted at %v", backup.GetName(), err, backup.GetDeletionTimestamp())
+		}
 	}
 }
 

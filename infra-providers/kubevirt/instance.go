@@ -5,6 +5,7 @@ package kubevirt
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	virtv1 "kubevirt.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/runtime/requesterror"
@@ -51,10 +53,14 @@ func instanceName(id driver.Identity) string {
 	return name
 }
 
-// isNameOf reports whether an object has a name that the objects beside a VirtualMachine get.
-func isNameOf(id driver.Identity, name string) bool {
-	own := vmName(id.UID)
-	return own != "" && (name == own || strings.HasPrefix(name, own+"-"))
+// isPartOf reports whether an object is what Create or KubeVirt made beside a VirtualMachine, and no copy of that.
+func isPartOf(id driver.Identity, object client.Object) bool {
+	own, name := vmName(id.UID), object.GetName()
+	if object.GetObjectKind().GroupVersionKind().GroupKind() != dataVolumes.GroupKind() {
+		return own != "" && name == own
+	}
+	owner := metav1.GetControllerOfNoCopy(object)
+	return own != "" && strings.HasPrefix(name, own+"-") && owner != nil && owner.Kind == virtv1.VirtualMachineGroupVersionKind.Kind && owner.Name == own
 }
 
 // identity reads the tags of an object. Labels select, and annotations decide: their values may have any length.
@@ -63,8 +69,56 @@ func identity(object metav1.Object) driver.Identity {
 	return id
 }
 
-// toInstance converts a VirtualMachine and what it runs as.
-func toInstance(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance, pods []corev1.Pod) driver.Instance {
+// observed is what a VirtualMachine runs as, without what a list would keep in memory for nothing.
+type observed struct {
+	// uid is that of the VirtualMachineInstance, node where it runs, and inPodNetwork whether it has the address of its Pod.
+	uid          types.UID
+	node         string
+	inPodNetwork bool
+	// ended is true when it does not run any more.
+	ended bool
+	// causes are the messages of the conditions that it waits for, and eviction is why it has to leave its node.
+	causes   map[string]string
+	eviction string
+	// given are addresses that the infrastructure cluster gave, and reported all others.
+	given, reported []clusterv1.MachineAddress
+}
+
+// toObserved converts a VirtualMachineInstance and those of its Pods that are known yet.
+func toObserved(running *virtv1.VirtualMachineInstance, pods ...corev1.Pod) *observed {
+	if running == nil {
+		return nil
+	}
+	found := &observed{
+		uid: running.UID, node: running.Status.NodeName, ended: running.IsFinal(), causes: toCauses(running), eviction: toEviction(running),
+		inPodNetwork: slices.ContainsFunc(running.Spec.Networks, func(n virtv1.Network) bool { return n.Pod != nil }),
+		reported:     toReported(running),
+	}
+	for i := range pods {
+		found.addPod(&pods[i])
+	}
+	return found
+}
+
+// runsIn reports whether a Pod is that of the node that the virtual machine runs on: there are two during a migration.
+func (o *observed) runsIn(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.UID == o.uid && pod.Spec.NodeName == o.node
+}
+
+// addPod adds the addresses of a Pod, if it is the one that the virtual machine runs in and it is in the pod network. KubeVirt
+// mixes the others with what the guest agent reports, so root in the guest chooses them.
+func (o *observed) addPod(pod *corev1.Pod) {
+	if !o.inPodNetwork || !o.runsIn(pod) {
+		return
+	}
+	for _, ip := range pod.Status.PodIPs {
+		o.given = appendAddress(o.given, ip.IP)
+	}
+}
+
+// toInstance converts a VirtualMachine and what it runs as, nil for nothing.
+func toInstance(vm *virtv1.VirtualMachine, running *observed) driver.Instance {
 	instance := driver.Instance{
 		ID:         vm.Name,
 		ProviderID: providerIDPrefix + vm.Name,
@@ -77,11 +131,12 @@ func toInstance(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstanc
 		instance.FailureDomain = vm.Spec.Template.Spec.NodeSelector[corev1.LabelTopologyZone]
 	}
 	if running != nil {
-		instance.Addresses, instance.Reported = toAddresses(running, pods)
+		instance.Addresses = running.given
+		instance.Reported = slices.DeleteFunc(slices.Clone(running.reported), func(a clusterv1.MachineAddress) bool { return slices.Contains(running.given, a) })
 	}
 	switch instance.State {
 	case driver.Running:
-		instance.Eviction = toEviction(running)
+		instance.Eviction = running.eviction
 	case driver.Pending, driver.Stopping:
 		instance.PollAfter = pollInterval
 		fallthrough
@@ -93,13 +148,13 @@ func toInstance(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstanc
 
 // toState returns the state of a VirtualMachine. One that is migrated runs. One that KubeVirt starts again by itself is
 // Pending meanwhile; one with an empty disk is not started again, as its strategy is Once.
-func toState(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) driver.State {
+func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 	if !vm.DeletionTimestamp.IsZero() {
 		return driver.Stopping
 	}
 	switch vm.Status.PrintableStatus {
 	case virtv1.VirtualMachineStatusRunning, virtv1.VirtualMachineStatusMigrating:
-		if running == nil || running.IsFinal() { // it has ended since, or is about to
+		if running == nil || running.ended { // it has ended since, or is about to
 			return driver.Pending
 		}
 		return driver.Running
@@ -124,7 +179,7 @@ func toState(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) 
 var problems = []string{string(corev1.PodScheduled), string(virtv1.VirtualMachineFailure), string(virtv1.VirtualMachineInstanceSynchronized), string(virtv1.VirtualMachineInstanceDataVolumesReady)}
 
 // toMessage returns what KubeVirt reports about a VirtualMachine that does not run: lack of capacity is ErrorUnschedulable.
-func toMessage(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) string {
+func toMessage(vm *virtv1.VirtualMachine, running *observed) string {
 	status, cause := string(vm.Status.PrintableStatus), toCause(vm, running)
 	switch vm.Status.PrintableStatus {
 	case virtv1.VirtualMachineStatusStarting, virtv1.VirtualMachineStatusRunning, virtv1.VirtualMachineStatusTerminating:
@@ -137,7 +192,7 @@ func toMessage(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance
 }
 
 // toCause returns the message of the condition that a VirtualMachine waits for.
-func toCause(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) string {
+func toCause(vm *virtv1.VirtualMachine, running *observed) string {
 	causes := map[string]string{}
 	for _, condition := range vm.Status.Conditions {
 		if condition.Type == virtv1.VirtualMachineFailure && condition.Status == corev1.ConditionTrue {
@@ -145,11 +200,7 @@ func toCause(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) 
 		}
 	}
 	if running != nil {
-		for _, condition := range running.Status.Conditions {
-			if condition.Status == corev1.ConditionFalse {
-				causes[string(condition.Type)] = condition.Message
-			}
-		}
+		maps.Copy(causes, running.causes)
 	}
 	for _, problem := range problems {
 		if cause := causes[problem]; cause != "" {
@@ -159,52 +210,47 @@ func toCause(vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) 
 	return ""
 }
 
+// toCauses returns the messages of the conditions that a VirtualMachineInstance waits for.
+func toCauses(running *virtv1.VirtualMachineInstance) map[string]string {
+	causes := map[string]string{}
+	for _, condition := range running.Status.Conditions {
+		if condition.Status == corev1.ConditionFalse && slices.Contains(problems, string(condition.Type)) {
+			causes[string(condition.Type)] = requesterror.Truncate(condition.Message)
+		}
+	}
+	return causes
+}
+
 // toEviction returns why a VirtualMachineInstance has to leave its node, if it is not migrated: KubeVirt waits for its deletion.
 func toEviction(running *virtv1.VirtualMachineInstance) string {
 	strategy := running.Spec.EvictionStrategy
 	if running.Status.EvacuationNodeName == "" || strategy == nil || *strategy != virtv1.EvictionStrategyExternal {
 		return ""
 	}
-	return "node " + running.Status.EvacuationNodeName + " of the infrastructure cluster is drained"
+	return requesterror.Truncate("node " + running.Status.EvacuationNodeName + " of the infrastructure cluster is drained")
 }
 
-// toAddresses returns the addresses that the infrastructure cluster gave: those of the Pod on the node that the virtual machine
-// runs on, if it is in the pod network. KubeVirt mixes the others with what the guest agent reports, so root in the guest
-// chooses them.
-func toAddresses(running *virtv1.VirtualMachineInstance, pods []corev1.Pod) (given, reported []clusterv1.MachineAddress) {
-	if slices.ContainsFunc(running.Spec.Networks, func(n virtv1.Network) bool { return n.Pod != nil }) {
-		for _, pod := range pods {
-			if pod.Spec.NodeName == running.Status.NodeName && metav1.IsControlledBy(&pod, running) {
-				for _, ip := range pod.Status.PodIPs {
-					given = appendAddress(given, ip.IP)
-				}
-			}
-		}
-	}
+// maxAddresses is how many addresses of a kind are kept: root in the guest may report any number.
+const maxAddresses = 256
+
+// toReported returns the addresses of the interfaces, some of which the guest agent reports.
+func toReported(running *virtv1.VirtualMachineInstance) (reported []clusterv1.MachineAddress) {
 	for _, nic := range running.Status.Interfaces {
 		for _, ip := range append([]string{nic.IP}, nic.IPs...) {
 			reported = appendAddress(reported, ip)
 		}
 	}
-	reported = slices.DeleteFunc(reported, func(a clusterv1.MachineAddress) bool { return slices.Contains(given, a) })
 	byAddress := func(a, b clusterv1.MachineAddress) int { return cmp.Compare(a.Address, b.Address) }
 	slices.SortStableFunc(reported, byAddress)
-	return given, reported
+	return reported
 }
 
 // appendAddress adds an address once, unless no other host can reach it.
 func appendAddress(all []clusterv1.MachineAddress, ip string) []clusterv1.MachineAddress {
 	parsed, err := netip.ParseAddr(ip)
 	added := clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: ip}
-	if err != nil || parsed.IsLinkLocalUnicast() || parsed.IsLoopback() || slices.Contains(all, added) {
+	if err != nil || len(all) >= maxAddresses || parsed.Zone() != "" || parsed.IsLinkLocalUnicast() || parsed.IsLoopback() || slices.Contains(all, added) {
 		return all
 	}
 	return append(all, added)
-}
-
-func uidOf(running *virtv1.VirtualMachineInstance) string {
-	if running == nil {
-		return ""
-	}
-	return string(running.UID)
 }

@@ -51,12 +51,12 @@ func TestStates(t *testing.T) {
 			t.Parallel()
 			vm := newVM(test.strategy)
 			vm.Status.PrintableStatus = test.status
-			got := toInstance(vm, test.running, nil)
+			got := toInstance(vm, toObserved(test.running))
 			if got.State != test.want || got.Message != test.message {
 				t.Errorf("got %s %q, want %s %q", got.State, got.Message, test.want, test.message)
 			}
 			vm.DeletionTimestamp = ptr.To(metav1.Now())
-			if got := toInstance(vm, test.running, nil); got.State != driver.Stopping {
+			if got := toInstance(vm, toObserved(test.running)); got.State != driver.Stopping {
 				t.Errorf("being deleted: got %s", got.State)
 			}
 		})
@@ -73,11 +73,11 @@ func TestEviction(t *testing.T) {
 		vm := newVM(virtv1.RunStrategyAlways)
 		vm.Status.PrintableStatus = virtv1.VirtualMachineStatusRunning
 		running := &virtv1.VirtualMachineInstance{Spec: virtv1.VirtualMachineInstanceSpec{EvictionStrategy: &strategy}}
-		if got := toInstance(vm, running, nil).Eviction; got != "" {
+		if got := toInstance(vm, toObserved(running)).Eviction; got != "" {
 			t.Errorf("%s: got %q before the drain", strategy, got)
 		}
 		running.Status.EvacuationNodeName = "node-1"
-		if got := toInstance(vm, running, nil).Eviction; got != want {
+		if got := toInstance(vm, toObserved(running)).Eviction; got != want {
 			t.Errorf("%s: got %q, want %q", strategy, got, want)
 		}
 	}
@@ -92,7 +92,7 @@ func TestAddresses(t *testing.T) {
 	running.Status.NodeName = "node-1"
 	running.Status.Interfaces = []virtv1.VirtualMachineInstanceNetworkInterface{
 		{Name: "pods", IP: "10.244.0.5", IPs: []string{"10.244.0.5", "fe80::5"}, InfoSource: "domain, guest-agent"},
-		{InterfaceName: "docker0", IP: "172.17.0.1", InfoSource: "guest-agent"}, {IP: "not an address"}, {IP: "127.0.0.1"},
+		{InterfaceName: "docker0", IP: "172.17.0.1", InfoSource: "guest-agent"}, {IP: "not an address"}, {IP: "127.0.0.1"}, {IP: "fd00::7%eth0"},
 	}
 	pod := func(node, ip string, owner types.UID) corev1.Pod {
 		return corev1.Pod{
@@ -101,7 +101,9 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	pods := []corev1.Pod{pod("node-2", "10.244.1.9", "u"), pod("node-1", "10.244.0.5", "u"), pod("node-1", "10.244.0.7", "other")}
-	given, reported := toAddresses(running, pods)
+	vm := newVM(virtv1.RunStrategyAlways)
+	found := toInstance(vm, toObserved(running, pods...))
+	given, reported := found.Addresses, found.Reported
 	if diff := cmp.Diff(internal("10.244.0.5", "fd00::5"), given); diff != "" {
 		t.Errorf("given (-want +got):\n%s", diff)
 	}
@@ -109,7 +111,7 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 	running.Spec.Networks = []virtv1.Network{{Name: "pods", NetworkSource: virtv1.NetworkSource{Multus: &virtv1.MultusNetwork{}}}}
-	if given, _ := toAddresses(running, pods); len(given) > 0 {
+	if given := toInstance(vm, toObserved(running, pods...)).Addresses; len(given) > 0 {
 		t.Errorf("without the pod network: got %v", given)
 	}
 }
