@@ -167,7 +167,8 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 // it is the machine's and has another one.
 func (d *Driver) setOwner(ctx context.Context, object client.Object, id driver.Identity) error {
 	found := identity(object)
-	if id.Check(found) != nil || found.Owner.UID == id.Owner.UID {
+	ofMachine := id.Check(found) == nil
+	if !ofMachine || found.Owner.UID == id.Owner.UID {
 		return nil
 	}
 	tags := map[string]string{driver.TagClusterUID: string(id.Owner.UID)}

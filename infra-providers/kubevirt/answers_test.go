@@ -81,10 +81,10 @@ func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 			t.Run(what+" of "+kind, func(t *testing.T) {
 				t.Parallel()
 				d := connectTo(t, func(w http.ResponseWriter, r *http.Request) {
-					switch asked := kindOf(r); {
-					case asked == kind, asked == "": // one VirtualMachineInstance
+					switch asked := kindOf(r); asked {
+					case kind, "": // the latter asks for one VirtualMachineInstance
 						fmt.Fprint(w, listAnswer(kind, "", items))
-					case asked == "VirtualMachine":
+					case "VirtualMachine":
 						fmt.Fprint(w, listAnswer(asked, "", oneVM))
 					default:
 						fmt.Fprint(w, listAnswer(asked, "", ""))

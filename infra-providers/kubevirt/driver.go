@@ -218,19 +218,15 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 
 // observe returns what the VirtualMachines of a page run as, by their names.
 func (d *Driver) observe(ctx context.Context, vms []virtv1.VirtualMachine) (map[string]*observed, error) {
-	byName, uids := map[string]*virtv1.VirtualMachine{}, sets.New[string]()
-	for i := range vms {
-		byName[vms[i].Name] = &vms[i]
-		if template := vms[i].Spec.Template; template != nil { // what runs has its labels, which nothing has validated
-			if uid := template.ObjectMeta.Labels[driver.TagMachineUID]; uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
-				uids.Insert(uid)
-			}
-		}
-	}
+	uids := machineUIDs(vms)
 	if len(uids) == 0 {
 		return nil, nil
 	}
-	theirs, err := labels.NewRequirement(driver.TagMachineUID, selection.In, sets.List(uids))
+	byName := map[string]*virtv1.VirtualMachine{}
+	for i := range vms {
+		byName[vms[i].Name] = &vms[i]
+	}
+	theirs, err := labels.NewRequirement(driver.TagMachineUID, selection.In, uids)
 	if err != nil {
 		return nil, err
 	}
@@ -265,6 +261,22 @@ func (d *Driver) observe(ctx context.Context, vms []virtv1.VirtualMachine) (map[
 		}
 	}
 	return running, nil
+}
+
+// machineUIDs returns the UIDs of machines in the labels that VirtualMachines give to what runs. Nothing has validated these
+// labels: a value that is no label value is left out.
+func machineUIDs(vms []virtv1.VirtualMachine) []string {
+	uids := sets.New[string]()
+	for i := range vms {
+		template := vms[i].Spec.Template
+		if template == nil {
+			continue
+		}
+		if uid := template.ObjectMeta.Labels[driver.TagMachineUID]; uid != "" && len(validation.IsValidLabelValue(uid)) == 0 {
+			uids.Insert(uid)
+		}
+	}
+	return sets.List(uids)
 }
 
 // runEach returns what VirtualMachines run as, read one by one: the guest of one may have made a list too long.
