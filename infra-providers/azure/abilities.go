@@ -172,5 +172,5 @@ var errConsole = fmt.Errorf("reading the console: the answer of Azure has no val
 
 // newConsoleClient returns a client without credentials.
 func newConsoleClient() *http.Client {
-	return &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(newTransport(), maxConsole), CheckRedirect: egress.NoRedirects}
+	return &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(driver.NewTransport(callTimeout), maxConsole), CheckRedirect: egress.NoRedirects}
 }

@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
@@ -88,7 +87,7 @@ func newClientOptions(options Options) (*arm.ClientOptions, error) {
 			Cloud:     configuration,
 			Retry:     policy.RetryOptions{MaxRetries: -1},
 			Telemetry: policy.TelemetryOptions{ApplicationID: "drover"},
-			Transport: &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(newTransport(), maxAnswer), CheckRedirect: egress.NoRedirects},
+			Transport: &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(driver.NewTransport(callTimeout), maxAnswer), CheckRedirect: egress.NoRedirects},
 		},
 	}, nil
 }
@@ -210,11 +209,3 @@ var (
 	errNoToken      = errors.New("no token could be read from Microsoft Entra or the metadata service")
 	errTokenLimited = errors.New("Microsoft Entra limits the requests for tokens") //nolint:staticcheck // it is a name
 )
-
-// newTransport returns a transport with the limits and the proxies of the environment.
-func newTransport() *http.Transport {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = callTimeout
-	transport.IdleConnTimeout = time.Minute
-	return transport
-}

@@ -122,25 +122,10 @@ func toTransportError(err error) error {
 		}
 		return fmt.Errorf("Azure did not answer, but a program before it: %d %s", refused.StatusCode, http.StatusText(refused.StatusCode)) //nolint:staticcheck // it is a name
 	}
-	for _, known := range []func(error) error{
-		kindOf[*driver.UnauthorizedError], kindOf[*driver.RateLimitedError], kindOf[*driver.InvalidConfigurationError], kindOf[*driver.UnfinishedError],
-	} {
-		if found := known(err); found != nil {
-			return found
-		}
-	}
-	return driver.StableNetworkError(err, "calling Azure")
+	return driver.TransportError(err, "calling Azure")
 }
 
 var errLimited = errors.New("Azure limits the requests") //nolint:staticcheck // it is a name
-
-// kindOf returns the error of a kind in an error, or nil.
-func kindOf[E error](err error) error {
-	if found, ok := errors.AsType[E](err); ok {
-		return found
-	}
-	return nil
-}
 
 // toCreateError converts an error of a request for a resource and of the look-ups before it, where what does not exist or is
 // invalid is an invalid spec.
@@ -255,12 +240,11 @@ func isNotFound(err error) bool {
 	return ok && answer.status == http.StatusNotFound && !isUnauthorizedCode(answer.code)
 }
 
-// retryAfter returns the pause that an answer requests: seconds, or milliseconds in a header of Azure's own.
+// retryAfter returns the pause that an answer requests: as other services do, or in milliseconds in a header of Azure's own.
 func retryAfter(header http.Header) time.Duration {
-	for name, unit := range map[string]time.Duration{"Retry-After": time.Second, "X-Ms-Retry-After-Ms": time.Millisecond} {
-		if count, err := strconv.ParseInt(header.Get(name), 10, 32); err == nil && count > 0 {
-			return time.Duration(count) * unit
-		}
+	if pause, _ := driver.ParseRetryAfter(header, time.Now()); pause > 0 {
+		return pause
 	}
-	return 0
+	milliseconds, _ := strconv.ParseUint(header.Get("X-Ms-Retry-After-Ms"), 10, 32) // zero without the header
+	return time.Duration(milliseconds) * time.Millisecond
 }

@@ -28,3 +28,22 @@ func StableNetworkError(err error, action string) error {
 	}
 	return err
 }
+
+// TransportError converts an error of a call that the API of a cloud did not answer. An error that has a kind already, such as
+// that of a source of tokens, is returned without what wraps it; any other one as by StableNetworkError.
+func TransportError(err error, action string) error {
+	for _, find := range []func(error) error{find[*UnauthorizedError], find[*RateLimitedError], find[*InvalidConfigurationError], find[*UnfinishedError]} {
+		if known := find(err); known != nil {
+			return known
+		}
+	}
+	return StableNetworkError(err, action)
+}
+
+// find returns the error of a kind in an error, or nil.
+func find[E error](err error) error {
+	if found, ok := errors.AsType[E](err); ok {
+		return found
+	}
+	return nil
+}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"syscall"
 	"testing"
+	"time"
 
 	"drover.io/infra-providers/driver"
 )
@@ -42,5 +43,17 @@ func TestStableNetworkError(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTransportErrorKeepsAKind(t *testing.T) {
+	limited := &driver.RateLimitedError{RetryAfter: time.Second, Err: errors.New("too many tokens")}
+	wrapped := &url.Error{Op: "Get", URL: "https://cloud.test/instances?page=7", Err: limited}
+	if got := driver.TransportError(wrapped, "calling the cloud"); got != error(limited) {
+		t.Errorf("got %#v, want the error of a kind without what wraps it", got)
+	}
+	refused := &url.Error{Op: "Get", URL: "https://cloud.test/instances?page=7", Err: errors.New("connection refused")}
+	if got := driver.TransportError(refused, "calling the cloud").Error(); got != "calling the cloud: connection refused" {
+		t.Errorf("got %q, want the text without the URL", got)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
@@ -65,7 +64,7 @@ func newTokenSource(options Options, account driver.Account, secret driver.Crede
 	if options.TokenEndpoint != "" {
 		config.TokenURL = options.TokenEndpoint
 	}
-	client := &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(newTransport(), maxToken), CheckRedirect: egress.NoRedirects}
+	client := &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(driver.NewTransport(callTimeout), maxToken), CheckRedirect: egress.NoRedirects}
 	return config.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client)), nil
 }
 
@@ -126,7 +125,7 @@ func (o *ownTokens) Token() (*oauth2.Token, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.found == nil {
-		client := &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(newTransport(), maxToken)}
+		client := &http.Client{Timeout: callTimeout, Transport: httplimit.Wrap(driver.NewTransport(callTimeout), maxToken)}
 		found, err := google.FindDefaultCredentials(context.WithValue(context.Background(), oauth2.HTTPClient, client), scope)
 		if err != nil {
 			return nil, errNoOwnCredentials
@@ -202,11 +201,3 @@ var (
 	errNoToken      = errors.New("no token could be read from Google")
 	errTokenLimited = errors.New("Google limits the requests for tokens") //nolint:staticcheck // it is a name
 )
-
-// newTransport returns a transport with the limits and the proxies of the environment.
-func newTransport() *http.Transport {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = callTimeout
-	transport.IdleConnTimeout = time.Minute
-	return transport
-}

@@ -104,7 +104,7 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	if err != nil {
 		return nil, err
 	}
-	client := &http.Client{Timeout: callTimeout, Transport: authorized{tokens, httplimit.Wrap(newTransport(), maxAnswer)}, CheckRedirect: egress.NoRedirects}
+	client := &http.Client{Timeout: callTimeout, Transport: authorized{tokens, httplimit.Wrap(driver.NewTransport(callTimeout), maxAnswer)}, CheckRedirect: egress.NoRedirects}
 	url := strings.TrimRight(cmp.Or(options.Endpoint, endpoint), "/") + "/compute/v1/"
 	api, err := compute.NewService(ctx, option.WithHTTPClient(client), option.WithEndpoint(url))
 	if err != nil {

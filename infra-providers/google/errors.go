@@ -70,22 +70,7 @@ func toTransportError(err error) error {
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
 		return fmt.Errorf("Compute Engine did not answer, but a program before it: %d %s", answer.Code, http.StatusText(answer.Code)) //nolint:staticcheck // it is a name
 	}
-	for _, known := range []func(error) error{
-		kindOf[*driver.UnauthorizedError], kindOf[*driver.RateLimitedError], kindOf[*driver.InvalidConfigurationError], kindOf[*driver.UnfinishedError],
-	} {
-		if found := known(err); found != nil {
-			return found
-		}
-	}
-	return driver.StableNetworkError(err, "calling Compute Engine")
-}
-
-// kindOf returns the error of a kind in an error, or nil.
-func kindOf[E error](err error) error {
-	if found, ok := errors.AsType[E](err); ok {
-		return found
-	}
-	return nil
+	return driver.TransportError(err, "calling Compute Engine")
 }
 
 // toCreateError converts an error of an insertion and of the look-ups before it, where what does not exist or is invalid is
