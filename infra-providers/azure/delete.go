@@ -53,7 +53,7 @@ func (d *Driver) deleteVirtualMachine(ctx context.Context, id driver.Identity, f
 	}
 	own := dataDisksOf(found, id)
 	d.dataDisks.Set(machineKey(id), own)
-	// A forced deletion may release disks before the host has stopped, and is for disks that nobody uses again.
+	// A forced deletion may release disks before the host has stopped, and is for disks that are not used again.
 	forced := ptr.To(len(own) == len(disksOf(found)))
 	_, err := d.vms.BeginDelete(ctx, d.place.ResourceGroup, name, &armcompute.VirtualMachinesClientBeginDeleteOptions{ForceDeletion: forced})
 	if err != nil && !isNotFound(err) {

@@ -90,7 +90,7 @@ func toMessage(vm *armcompute.VirtualMachine) string {
 	}
 	spot := vm.Properties != nil && ptr.Deref(vm.Properties.Priority, "") == armcompute.VirtualMachinePriorityTypesSpot
 	if spot && power(vm) == "deallocated" {
-		return "Azure evicted the Spot VM, or somebody deallocated it; it is not started again"
+		return "Azure evicted the Spot VM, or another user deallocated it; it is not started again"
 	}
 	return ""
 }

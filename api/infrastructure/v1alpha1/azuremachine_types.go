@@ -187,7 +187,7 @@ type AzureMachineSpec struct {
 	AdminUsername string `json:"adminUsername,omitempty"`
 
 	// sshPublicKeys are the public keys of adminUsername, in OpenSSH's format. Azure requires one: without any, it is a key whose
-	// private half nobody has. Immutable.
+	// private half does not exist. Immutable.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -57,7 +57,7 @@ func (s *resolved) check(of *machine, cluster *clusterv1.Cluster) error {
 	return s.locate(err, of)
 }
 
-// checkEndpoint fails where the controller waits for an endpoint that nobody writes.
+// checkEndpoint fails where the controller waits for an endpoint that nothing writes.
 func checkEndpoint(spec *bootstrapv1.BootstrapConfigSpec, cluster *clusterv1.Cluster) error {
 	if spec.Join.Endpoint != "" || cluster.Spec.ControlPlaneEndpoint.IsValid() || cluster.Spec.InfrastructureRef.IsDefined() || cluster.Spec.ControlPlaneRef.IsDefined() {
 		return nil

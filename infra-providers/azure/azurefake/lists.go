@@ -56,7 +56,7 @@ func (c *Cloud) listedMachines() (all []*armcompute.VirtualMachine) {
 	for _, name := range slices.Sorted(maps.Keys(c.vms)) {
 		vm := c.vms[name]
 		if *vm.model.Properties.ProvisioningState == deleting {
-			c.progress(name, vm) // a deletion ends although nobody reads the virtual machine
+			c.progress(name, vm) // a deletion ends without a read of the virtual machine
 		}
 		switch {
 		case vm.unlisted > 0:

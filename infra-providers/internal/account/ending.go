@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// isEnding reports whether a namespace is being deleted. That deletes its Secrets and its machines at the same time, and nobody
-// can create a Secret there again. So what is connected stays connected: instances can be deleted with it. An error means
+// isEnding reports whether a namespace is being deleted. That deletes its Secrets and its machines at the same time, and no
+// Secret can be created there again. So what is connected stays connected: instances can be deleted with it. An error means
 // that it is not known.
 func isEnding(ctx context.Context, namespaces client.Reader, name string) (bool, error) {
 	if namespaces == nil {
