@@ -49,7 +49,7 @@ func TestStableNetworkError(t *testing.T) {
 func TestTransportErrorKeepsAKind(t *testing.T) {
 	limited := &driver.RateLimitedError{RetryAfter: time.Second, Err: errors.New("too many tokens")}
 	wrapped := &url.Error{Op: "Get", URL: "https://cloud.test/instances?page=7", Err: limited}
-	if got := driver.TransportError(wrapped, "calling the cloud"); got != error(limited) {
+	if got := driver.TransportError(wrapped, "calling the cloud"); !driver.IsRateLimited(got) || got.Error() != limited.Error() {
 		t.Errorf("got %#v, want the error of a kind without what wraps it", got)
 	}
 	refused := &url.Error{Op: "Get", URL: "https://cloud.test/instances?page=7", Err: errors.New("connection refused")}
