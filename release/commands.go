@@ -117,6 +117,9 @@ func clusterctlConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := checkRelease(folder); err != nil {
+				return err
+			}
 			config, err := clusterctl.FindConfig(filepath.Join(folder, clusterctlFolder))
 			if err != nil {
 				return err

@@ -220,6 +220,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"a signature of nothing":             {[]string{"sign", "/none/v0.1.0", "--key=none"}, "make release VERSION=v0.1.0"},
 		"a verification of nothing":          {[]string{"verify", "/none/v0.1.0", "--key=none"}, "make release VERSION=v0.1.0"},
 		"a verification of what is unsigned": {[]string{"verify", empty, "--key=none"}, "make sign VERSION="},
+		"a configuration of nothing":         {[]string{"clusterctl-config", "/none/v0.1.0"}, "make release VERSION=v0.1.0"},
 		"a verification without argument":    {[]string{"verify"}, "the folder of a release"},
 		"a flag that does not exist":         {[]string{"all", "--wrong"}, "release all --help lists the flags"},
 		"a new major version":                {[]string{"all", "--version=v1.0.0"}, "release/internal/clusterctl/clusterctl.go"},
