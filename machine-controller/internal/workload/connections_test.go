@@ -79,6 +79,9 @@ func TestConnectionReadsAndWritesLive(t *testing.T) {
 	if err != nil || !read.Spec.Unschedulable {
 		t.Errorf("got %v, %v", read, err)
 	}
+	if !connection.servesLeases(t.Context()) {
+		t.Error("it takes a real API server for one without Leases, which cannot be claimed")
+	}
 	if connection.Clientset() != connection.Clientset() {
 		t.Error("each call makes a clientset")
 	}
