@@ -110,7 +110,7 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 		"exec":         {withExec(t, kubeconfigOf(t, a)), ReasonKubeconfigInvalid, "users[].user.exec"},
 		"wrong-ca":     {kubeconfigOf(t, &wrongCA), ReasonUnreachable, "certificate-authority-data"},
 		"unauthorized": {kubeconfigOf(t, &wrongToken), ReasonUnauthorized, "refuses the credentials"},
-		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "nodes is forbidden"},
+		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "the group drover:managers"},
 		"no-server":    {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
 	}
 	w := newEnvironment(t, asIs)
