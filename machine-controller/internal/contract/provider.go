@@ -53,22 +53,25 @@ func (m *InfraMachine) Interruptible() bool {
 // maxAddresses and maxAddress are how many addresses the status of a Machine may have, and how many bytes each.
 const maxAddresses, maxAddress = 256, 256
 
+// addressTypes are those that the status of a Machine may have.
+var addressTypes = []clusterv1.MachineAddressType{
+	clusterv1.MachineHostName, clusterv1.MachineExternalIP, clusterv1.MachineInternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalDNS,
+}
+
 // Addresses lists the machine's addresses in the provider's order, and whether it reports any list at all;
-// entries without a type or an address are dropped.
+// entries without an address, or of a type that a Machine does not have, are dropped.
 func (m *InfraMachine) Addresses() (addresses clusterv1.MachineAddresses, reported bool) {
 	list, reported, _ := unstructured.NestedSlice(m.Unstructured.Object, "status", "addresses")
 	for _, each := range list {
 		fields, ok := each.(map[string]any)
-		if !ok || text(fields, "type") == "" || text(fields, "address") == "" || len(text(fields, "address")) > maxAddress {
+		kind := clusterv1.MachineAddressType(text(fields, "type"))
+		if !ok || !slices.Contains(addressTypes, kind) || text(fields, "address") == "" || len(text(fields, "address")) > maxAddress {
 			continue
 		}
 		if len(addresses) == maxAddresses {
 			break
 		}
-		addresses = append(addresses, clusterv1.MachineAddress{
-			Type:    clusterv1.MachineAddressType(text(fields, "type")),
-			Address: text(fields, "address"),
-		})
+		addresses = append(addresses, clusterv1.MachineAddress{Type: kind, Address: text(fields, "address")})
 	}
 	return addresses, reported
 }
