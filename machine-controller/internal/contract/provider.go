@@ -5,6 +5,9 @@ package contract
 
 import (
 	"maps"
+	"math"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -148,7 +151,19 @@ func (c *ControlPlane) Initialized() bool {
 // Endpoint is where the API server answers; zero when the provider does not supply it.
 func (c *ControlPlane) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
 
+// hostName matches what is no IP address and may be the host of a Cluster's endpoint.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*[.]?$`)
+
+// endpoint is without the scheme that some providers write before the host, as that of EKS does. One that a Cluster cannot
+// have counts as none: the API server would refuse it with everything else that is written to the Cluster.
 func endpoint(o *Object) clusterv1.APIEndpoint {
+	host := strings.TrimSuffix(strings.TrimPrefix(o.text("spec", "controlPlaneEndpoint", "host"), "https://"), "/")
 	port, _, _ := unstructured.NestedInt64(o.Unstructured.Object, "spec", "controlPlaneEndpoint", "port")
-	return clusterv1.APIEndpoint{Host: o.text("spec", "controlPlaneEndpoint", "host"), Port: int32(port)}
+	ip, err := netip.ParseAddr(host)
+	isIP := err == nil && ip.Zone() == "" && !ip.Is4In6()
+	isName := len(host) <= 253 && hostName.MatchString(host) && strings.Trim(host, "0123456789.") != ""
+	if !isIP && !isName || port < 0 || port > math.MaxUint16 {
+		return clusterv1.APIEndpoint{}
+	}
+	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}
 }
