@@ -204,20 +204,27 @@ func toField(module string, from ast.Expr) field {
 	case *ast.SelectorExpr:
 		return field{Type: "string"} // a time
 	case *ast.Ident:
-		switch name := from.Name; {
-		case name == "string", name == "byte":
-			return field{Type: name}
-		case name == "bool":
-			return field{Type: "boolean"}
-		case strings.HasPrefix(name, "int"):
-			return field{Type: "integer"}
-		case strings.HasPrefix(name, "float"):
-			return field{Type: "number"}
-		case name != "any" && !strings.HasSuffix(name, "Classification"):
-			return field{Type: module + "." + name}
-		}
+		return field{Type: toType(module, from.Name)}
 	}
 	return field{Type: "any"}
+}
+
+// toType returns the type of JSON, or the name of a type or an enumeration, for a type of Go.
+func toType(module, name string) string {
+	switch {
+	case name == "string", name == "byte":
+		return name
+	case name == "bool":
+		return "boolean"
+	case strings.HasPrefix(name, "int"):
+		return "integer"
+	case strings.HasPrefix(name, "float"):
+		return "number"
+	case name == "any", strings.HasSuffix(name, "Classification"):
+		return "any"
+	default:
+		return module + "." + name
+	}
 }
 
 // addValue adds a value of an enumeration.
