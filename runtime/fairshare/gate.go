@@ -77,8 +77,13 @@ func (g *Gate) leave(name, object string) {
 	defer g.mu.Unlock()
 	g.seats.Release(name)
 	h := g.holders[name]
-	h.average = (3*h.average + g.clock.Since(h.began[object])) / 4
-	delete(h.began, object)
+	if h == nil {
+		return // a turn of the same object has ended before
+	}
+	if began, underWay := h.began[object]; underWay {
+		h.average = (3*h.average + g.clock.Since(began)) / 4
+		delete(h.began, object)
+	}
 	if h.idle() {
 		delete(g.holders, name)
 	}

@@ -45,6 +45,25 @@ func TestGateLimitsAHolderToItsShare(t *testing.T) {
 	}
 }
 
+// TestTwoTurnsOfOneObjectEnd: the second ends after the gate has forgotten the holder, or beside a turn of another object.
+func TestTwoTurnsOfOneObjectEnd(t *testing.T) {
+	t.Parallel()
+	for _, others := range []int{0, 1} {
+		g, clk := newGate(0)
+		first, _ := g.Enter("a", "1")
+		second, _ := g.Enter("a", "1")
+		for i := range others {
+			g.Enter("a", fmt.Sprint("other", i))
+		}
+		clk.SetTime(epoch.Add(time.Second))
+		first()
+		second()
+		if h := g.holders["a"]; len(g.holders) != others || h != nil && h.average > time.Second {
+			t.Errorf("with %d others, %d holders are kept: %+v", others, len(g.holders), h)
+		}
+	}
+}
+
 func TestNilGateRefusesNone(t *testing.T) {
 	t.Parallel()
 	if leave, _ := (*Gate)(nil).Enter("a", "1"); leave == nil {
