@@ -202,6 +202,9 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 	if !strings.Contains(discovery, "token: "+in.Token) || !strings.Contains(discovery, "certificate-authority-data: ") || !strings.Contains(discovery, "server: https://10.0.0.1:6443") {
 		t.Errorf("the discovery file is %q", discovery)
 	}
+	if unit := unitOf(t, n, kubeletUnit).Content; !strings.Contains(unit, "\n  --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf \\\n") {
+		t.Errorf("the kubelet does not read the bootstrap kubeconfig that kubeadm writes: %q", unit)
+	}
 	for _, path := range []string{caFile, bootstrapKubeconfig, "/etc/kubernetes/bootstrap-kubelet.conf", kubeletConfigFile} {
 		if n.hasFile(path) {
 			t.Errorf("%s is written, and kubeadm refuses to join a host that has it", path)
