@@ -211,7 +211,7 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 		}
 	}
 	script, _ := contentAt(t, n, ScriptFile)
-	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\nreport Running Join\n[ -e "+joinedFile+" ] || /usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
+	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\nmkdir -p /var/lib/drover\ntouch "+preparedFile+"\nreport Running Join\n[ -e "+joinedFile+" ] || /usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
 		t.Errorf("the script is %q", script)
 	}
 }
