@@ -36,7 +36,9 @@ func TestRefusedChildrenAreReported(t *testing.T) {
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "thingmachines"}, o.GetName(), errors.New("exceeded quota: machines"))
 		},
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error { return nil },
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return nil
+		},
 	})
 	r := &repairer{&creation.Creator{Client: full, Templates: &contract.Templates{Resolver: &contract.Resolver{Reader: w.client}, Live: w.client}}}
 	s := &state{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{m}}
