@@ -438,6 +438,24 @@ func TestKubeletOfTheImageDoesNotStartEarly(t *testing.T) {
 	}
 }
 
+// TestSystemExtensionDoesNotStartTheKubelet: that of Flatcar has systemd start the kubelet whenever it does not run, by a
+// drop-in of multi-user.target. While kubeadm join configures a kubelet that it has stopped, the one that systemd started then
+// requests a certificate, and loses its key when kubeadm restarts it at the end.
+func TestSystemExtensionDoesNotStartTheKubelet(t *testing.T) {
+	t.Parallel()
+	for _, method := range []bootstrapv1.JoinMethod{bootstrapv1.JoinKubeletTLSBootstrap, bootstrapv1.JoinKubeadm} {
+		in := minimal(bootstrapv1.Flatcar)
+		in.Spec.Join.Method = method
+		n := describe(t, in)
+		const dropIn = "multi-user.target.d/10-kubelet-service.conf" // of the same name, so that systemd reads it instead
+		if !n.hasFile("/etc/systemd/system/" + dropIn) {
+			t.Errorf("%s: systemd reads /usr/lib/systemd/system/%s, which has it start the kubelet", method, dropIn)
+		} else if content, _ := contentAt(t, n, "/etc/systemd/system/"+dropIn); strings.Contains(content, "Upholds") {
+			t.Errorf("%s: the drop-in is %q", method, content)
+		}
+	}
+}
+
 // TestMissingVariableOfFlatcarEndsTheBootstrap, as missing metadata does with jinja: coreos-metadata.service failed, or the
 // cloud has no such variable.
 func TestMissingVariableOfFlatcarEndsTheBootstrap(t *testing.T) {
