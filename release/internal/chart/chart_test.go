@@ -553,5 +553,8 @@ func TestMetricsAreBehindAuthenticationWhereAsked(t *testing.T) {
 		if scheme, _, _ := unstructured.NestedString(endpoints[0].(map[string]any), "scheme"); (scheme == "https") != secure {
 			t.Errorf("secure %t: endpoints %v", secure, endpoints)
 		}
+		if honours, _, _ := unstructured.NestedBool(endpoints[0].(map[string]any), "honorLabels"); !honours {
+			t.Errorf("secure %t: the namespaces of objects are replaced by that of the manager: %v", secure, endpoints)
+		}
 	}
 }
