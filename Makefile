@@ -1,6 +1,6 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
-MODULES := api runtime machine-controller bootstrap infra-providers release test
+MODULES := api runtime machine-controller bootstrap infra-providers release test test/monitoring
 CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
 INFRA := $(CLOUDS:%=bin/infra-%)
 MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)

@@ -103,7 +103,7 @@ type sender struct {
 	}
 }
 
-func (s sender) Describe(to chan<- *prometheus.Desc)  { s.of.Describe(to) }
+func (s sender) Describe(to chan<- *prometheus.Desc) { s.of.Describe(to) }
 func (s sender) Collect(to chan<- prometheus.Metric) { s.of.Send(to, s.exists) }
 
 func TestSeriesEndWithTheirObject(t *testing.T) {

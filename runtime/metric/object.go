@@ -64,7 +64,7 @@ type objects struct {
 	known map[client.ObjectKey]struct{}
 	// counts are how many are known of each namespace.
 	counts map[string]int
-	vec   *prometheus.MetricVec
+	vec    *prometheus.MetricVec
 	// nameLabel is the label with the name of the object; "namespace" is that with its namespace.
 	nameLabel string
 }

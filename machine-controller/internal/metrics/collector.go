@@ -8,9 +8,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,11 +49,13 @@ type Collector struct {
 	Watch predicates.WatchFilter
 	// Workers is how many reconciles of a kind run at once.
 	Workers int
+	// Clock is clock.RealClock if it is nil.
+	Clock clock.PassiveClock
 }
 
 // Describe sends the descriptions of the metrics that Collect sends.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, each := range []*metric.Collected{machines, replicas, workers, setReplicas, checked, abnormal, withoutSeries} {
+	for _, each := range []*metric.Collected{machines, replicas, workers, setReplicas, checked, abnormal, withoutSeries, oldest} {
 		each.Describe(to)
 	}
 	replaced.Describe(to)
@@ -83,7 +87,7 @@ func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
 	if !c.list(list) {
 		return
 	}
-	counts := map[string]map[string]int{}
+	counts, ages := map[string]map[string]int{}, ages{}
 	for i := range list.Items {
 		m := &list.Items[i]
 		if !c.Watch.Matches(m) {
@@ -94,12 +98,21 @@ func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
 			counts[provider] = map[string]int{}
 		}
 		counts[provider][m.Status.Phase]++
+		ages.add(m)
 	}
+	ages.send(to, c.now())
 	for provider, phases := range bounded(counts) {
 		for phase, n := range phases {
 			machines.Send(to, float64(n), provider, phase)
 		}
 	}
+}
+
+func (c *Collector) now() time.Time {
+	if c.Clock == nil {
+		return time.Now()
+	}
+	return c.Clock.Now()
 }
 
 // bounded adds up the counts of all providers but those with the most Machines.

@@ -27,7 +27,7 @@ var operations = metric.Fixed("operation",
 	"deletion.hookStep", "deletion.drainStep", "deletion.detachStep", "deletion.instanceStep", "deletion.bootstrapStep", "deletion.nodeStep")
 
 var phases = metric.Fixed("phase", clusterv1.MachinePhasePending, clusterv1.MachinePhaseProvisioning, clusterv1.MachinePhaseProvisioned,
-	clusterv1.MachinePhaseRunning, clusterv1.MachinePhaseUpdating, clusterv1.MachinePhaseDeleting, clusterv1.MachinePhaseDeleted, clusterv1.MachinePhaseFailed, clusterv1.MachinePhaseUnknown)
+	clusterv1.MachinePhaseRunning, clusterv1.MachinePhaseUpdating, clusterv1.MachinePhaseDeleting, clusterv1.MachinePhaseDeleted, clusterv1.MachinePhaseUnknown)
 
 var (
 	failures = metric.NewCounter(metric.Options{
