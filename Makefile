@@ -72,6 +72,10 @@ e2e-openstack: control-plane ## Run the OpenStack driver against the real servic
 e2e-kubevirt: control-plane ## Run the KubeVirt driver with virt-controller and virt-api of KubeVirt, which it compiles
 	@hack/e2e-kubevirt.sh $(ARGS)
 
+.PHONY: e2e-alerts
+e2e-alerts: control-plane $(SIMULATED) ## Test the alerts with Debian's Prometheus, which scrapes managers with injected faults
+	@hack/e2e-alerts.sh $(ARGS)
+
 .PHONY: e2e
 e2e: control-plane build guest ## Boot containers with systemd that join by cloud-init, Ignition and kubeadm; needs root
 	@cd test && DROVER_E2E=1 GOWORK=off go test -count=1 -v -run 'TestContainer|TestAWrongChecksum' -timeout 60m ./vm
