@@ -39,7 +39,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
-	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/kubestatemetrics test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format every Go file
@@ -73,7 +73,7 @@ e2e-kubevirt: control-plane ## Run the KubeVirt driver with virt-controller and 
 	@hack/e2e-kubevirt.sh $(ARGS)
 
 .PHONY: e2e-alerts
-e2e-alerts: control-plane $(SIMULATED) ## Test the alerts with Debian's Prometheus, which scrapes managers with injected faults
+e2e-alerts: control-plane $(SIMULATED) ## Test the alerts with Debian's Prometheus, which scrapes managers with injected faults, and the metrics of kube-state-metrics
 	@hack/e2e-alerts.sh $(ARGS)
 
 .PHONY: e2e

@@ -16,5 +16,7 @@ if [ ! -e "$programs/promtool" ]; then
 fi
 "$programs/promtool" check rules monitoring/alerts.yaml
 "$programs/promtool" test rules monitoring/alerts_test.yaml
+# The configuration of kube-state-metrics is tested with kube-state-metrics itself, which takes minutes to compile.
+(cd test/kubestatemetrics && GOWORK=off go test -count=1 ./...)
 cd test
 DROVER_PROMETHEUS=$programs/prometheus GOWORK=off exec go test -count=1 -timeout 30m "$@" ./alerts
