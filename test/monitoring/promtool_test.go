@@ -210,7 +210,7 @@ func evaluate(t *testing.T, engine *promql.Engine, series storage.Queryable, exp
 // render is the alert of a sample, with its templates expanded.
 func render(t *testing.T, rule rulefmt.Rule, sample promql.Sample, at time.Duration) alert {
 	t.Helper()
-	own := sample.Metric.DropReserved(func(name string) bool { return name == labels.MetricName }).Map()
+	own := sample.Metric.DropReserved(func(name string) bool { return name == model.MetricNameLabel }).Map()
 	data := template.AlertTemplateData(own, nil, "", sample)
 	expand := func(text string) string {
 		expander := template.NewTemplateExpander(t.Context(), "{{$labels := .Labels}}{{$value := .Value}}"+text, rule.Alert, data,

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -115,7 +115,7 @@ func (k known) checkSelector(selector *parser.VectorSelector) (wrong []string) {
 		return []string{fmt.Sprintf("there is no metric %q", selector.Name)}
 	}
 	for _, matcher := range selector.LabelMatchers {
-		if matcher.Name == labels.MetricName || slices.Contains(targetLabels, matcher.Name) {
+		if matcher.Name == model.MetricNameLabel || slices.Contains(targetLabels, matcher.Name) {
 			continue
 		}
 		values, has := found[matcher.Name]
