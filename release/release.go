@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,9 @@ import (
 
 // clusterctlFolder is where the repository for clusterctl is in a release.
 const clusterctlFolder = "clusterctl"
+
+// monitoringFolder is where alerts and dashboards are in a release.
+const monitoringFolder = "monitoring"
 
 // versionFile has the version of a release. The signed checksums cover it, so that an old release does not pass as a new one.
 const versionFile = "VERSION"
@@ -53,6 +57,7 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 		{"chart", func() error { return writeChart(j, c) }},
 		{"manifests", func() error { return writeManifests(j, c, programs) }},
 		{"clusterctl repository", func() error { return writeRepository(j, c, programs) }},
+		{"alerts and dashboards", func() error { return writeMonitoring(j) }},
 		{"release notes", func() error { return writeNotes(j) }},
 		{"version", func() error { return j.write(versionFile, []byte(j.version+"\n")) }},
 		{"checksums", func() error { return checksum.Write(j.folder) }},
@@ -127,6 +132,28 @@ func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) erro
 func writeRepository(j imageJob, c *chart.Chart, programs []program.Program) error {
 	for _, provider := range clusterctl.Providers(programs) {
 		if err := provider.Write(filepath.Join(j.folder, clusterctlFolder), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeMonitoring writes what operators watch Drover with: alerts with their runbooks, dashboards, and the configuration of
+// kube-state-metrics. The tests of the alerts stay in the repository.
+func writeMonitoring(j imageJob) error {
+	for from, to := range map[string]string{"monitoring": monitoringFolder, filepath.Join("docs", "runbooks"): filepath.Join(monitoringFolder, "docs", "runbooks")} {
+		source := os.DirFS(filepath.Join(j.root, from))
+		err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(name, "_test.yaml") {
+				return err
+			}
+			content, err := fs.ReadFile(source, name)
+			if err != nil {
+				return err
+			}
+			return j.write(filepath.Join(to, name), content)
+		})
+		if err != nil {
 			return err
 		}
 	}
