@@ -100,16 +100,19 @@ func toObserved(running *virtv1.VirtualMachineInstance, pods ...corev1.Pod) *obs
 	return found
 }
 
-// runsIn reports whether a Pod is that of the node that the virtual machine runs on: there are two during a migration.
+// runsIn reports whether a Pod is on the node that the virtual machine runs on: there are two during a migration. After it KubeVirt
+// keeps the one that has ended, so a virtual machine that has come back to a node has several there.
 func (o *observed) runsIn(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.UID == o.uid && pod.Spec.NodeName == o.node
 }
 
-// addPod adds the addresses of a Pod, if it is the one that the virtual machine runs in and it is in the pod network. KubeVirt
-// mixes the others with what the guest agent reports, so root in the guest chooses them.
+// addPod adds the addresses of a Pod, if it is the one that the virtual machine runs in and it is in the pod network. Those of one
+// that has ended may be another's by now. KubeVirt mixes the others with what the guest agent reports, so root in the guest chooses
+// them.
 func (o *observed) addPod(pod *corev1.Pod) {
-	if !o.inPodNetwork || !o.runsIn(pod) {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if !o.inPodNetwork || !o.runsIn(pod) || ended {
 		return
 	}
 	for _, ip := range pod.Status.PodIPs {

@@ -84,7 +84,8 @@ func TestEviction(t *testing.T) {
 }
 
 // TestAddresses: what the guest agent reports is never an address that the cluster gave. During a migration the Pod on the node
-// that the virtual machine runs on counts.
+// that the virtual machine runs on counts, and after several migrations none that has ended there: its address may be that of
+// another Pod by now.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	running := &virtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "vm", UID: "u"}}
@@ -109,6 +110,13 @@ func TestAddresses(t *testing.T) {
 	}
 	if diff := cmp.Diff(internal("172.17.0.1"), reported); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		before := pod("node-1", "10.244.0.8", "u")
+		before.Status.Phase = phase
+		if diff := cmp.Diff(given, toInstance(vm, toObserved(running, append(pods, before)...)).Addresses); diff != "" {
+			t.Errorf("with a Pod on the same node that is %s (-want +got):\n%s", phase, diff)
+		}
 	}
 	running.Spec.Networks = []virtv1.Network{{Name: "pods", NetworkSource: virtv1.NetworkSource{Multus: &virtv1.MultusNetwork{}}}}
 	if given := toInstance(vm, toObserved(running, pods...)).Addresses; len(given) > 0 {
