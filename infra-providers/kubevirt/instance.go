@@ -164,7 +164,7 @@ func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 	case virtv1.VirtualMachineStatusPaused:
 		return driver.Stopped
 	case virtv1.VirtualMachineStatusStopped, virtv1.VirtualMachineStatusCrashLoopBackOff:
-		if strategy, err := vm.RunStrategy(); err == nil && (strategy == virtv1.RunStrategyAlways || strategy == virtv1.RunStrategyRerunOnFailure) {
+		if strategy, err := vm.RunStrategy(); err == nil && willStart(strategy, running) {
 			return driver.Pending
 		}
 		return driver.Stopped
@@ -175,6 +175,19 @@ func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 		return driver.Pending
 	default:
 		return driver.Pending
+	}
+}
+
+// willStart reports whether KubeVirt starts a virtual machine that does not run, without being asked to. With Once it does as long
+// as nothing runs or has run: the VirtualMachineInstance remains.
+func willStart(strategy virtv1.VirtualMachineRunStrategy, running *observed) bool {
+	switch strategy {
+	case virtv1.RunStrategyAlways, virtv1.RunStrategyRerunOnFailure:
+		return true
+	case virtv1.RunStrategyOnce:
+		return running == nil
+	default:
+		return false
 	}
 }
 

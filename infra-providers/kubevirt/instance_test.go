@@ -40,6 +40,7 @@ func TestStates(t *testing.T) {
 		"is paused":                           {virtv1.VirtualMachineStatusPaused, virtv1.RunStrategyAlways, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Paused"},
 		"is started again by KubeVirt":        {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyAlways, nil, driver.Pending, "Stopped"},
 		"has an empty disk and has ended":     {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyOnce, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopped"},
+		"has an empty disk and starts":        {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyOnce, nil, driver.Pending, "Stopped"},
 		"was stopped":                         {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyHalted, nil, driver.Stopped, "Stopped"},
 		"is being stopped":                    {virtv1.VirtualMachineStatusStopping, virtv1.RunStrategyHalted, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopping"},
 		"is stopped and started":              {virtv1.VirtualMachineStatusStopping, virtv1.RunStrategyAlways, &virtv1.VirtualMachineInstance{}, driver.Pending, "Stopping"},
