@@ -76,6 +76,10 @@ func TestWhatIsRefused(t *testing.T) {
 		"no root disk":                        {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk = infrav1.KubeVirtRootDisk{Bus: "virtio"} }, "either containerDisk or source"},
 		"storage of a container disk":         {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk.Storage.SizeGiB = 50 }, "storage is that of a source"},
 		"two sources":                         {source(infrav1.KubeVirtDiskSource{HTTP: "https://x", Registry: "docker://x"}), "set one of"},
+		"an import without a size":            {source(infrav1.KubeVirtDiskSource{Registry: "docker://x"}), "storage.sizeGiB is required"},
+		"an import with a class alone": {func(s *infrav1.KubeVirtMachineSpec) {
+			s.RootDisk = infrav1.KubeVirtRootDisk{Source: infrav1.KubeVirtDiskSource{HTTP: "https://x"}, Storage: infrav1.KubeVirtStorage{StorageClassName: "fast"}}
+		}, "storage.sizeGiB is required"},
 		"a file":                              {source(infrav1.KubeVirtDiskSource{HTTP: "file:///etc/passwd"}), "http"},
 		"a Secret of a DataSource":            {source(infrav1.KubeVirtDiskSource{DataSource: infrav1.KubeVirtVolumeReference{Name: "x"}, SecretName: "x"}), "those of registry and http"},
 		"a disk with the name of another one": {func(s *infrav1.KubeVirtMachineSpec) { s.Disks = disk("root") }, "names of other disks"},
