@@ -5,6 +5,7 @@ package account
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 
@@ -12,6 +13,9 @@ import (
 	"drover.io/infra-providers/internal/inventory"
 	"drover.io/infra-providers/internal/throttle"
 )
+
+// maxID is how many bytes the name of an account may have: it is stored with each machine.
+const maxID = 512
 
 // Account is a connected driver. Abilities are those of the cloud's own driver.
 type Account[C any] struct {
@@ -83,6 +87,9 @@ func (c *connection[C]) identify(ctx context.Context, namespace string) (string,
 	id, err := c.accountID(ctx)
 	if err != nil {
 		return "", err
+	}
+	if len(id) > maxID {
+		return "", fmt.Errorf("the name of the account has %d bytes, and %d are possible", len(id), maxID)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,6 +16,9 @@ import (
 	"drover.io/infra-providers/internal/machinestatus"
 )
 
+// maxProviderID is how many bytes a providerID may have.
+const maxProviderID = 512
+
 // create creates the instance, in the configuration that is stored as the machine's choice. Another choice is stored
 // first, by ending the reconcile, and created by the next.
 func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud account.Account[C]) (ctrl.Result, error) {
@@ -57,6 +60,9 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 		return r.storeChoice(s, r.choices(s, cloud, configs))
 	case err != nil:
 		return r.failed(ctx, s, fmt.Errorf("creating instance: %w", err))
+	}
+	if length := len(s.observed.ProviderID); length > maxProviderID {
+		return r.failed(ctx, s, fmt.Errorf("creating instance: its providerID would have %d bytes, and %d are possible", length, maxProviderID))
 	}
 	s.created = true
 	r.createdIDs.Set(s.machine.GetUID(), s.observed.ProviderID)

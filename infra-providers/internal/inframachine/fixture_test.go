@@ -67,6 +67,8 @@ type fixture struct {
 	behind *infrav1.SimMachine
 	// refusal is the answer to every write of a providerID; nil where they are taken.
 	refusal error
+	// ownCredentials are the namespaces that may use the provider's own credentials.
+	ownCredentials []string
 
 	reconciler reconcile.Reconciler
 	// log is the logger of the reconciles.
@@ -83,7 +85,7 @@ func newFixture(t *testing.T, options fake.Options) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fixture{t: t, home: home, log: logr.Discard()}
+	r := &fixture{t: t, home: home, log: logr.Discard(), ownCredentials: []string{account.EveryNamespace}}
 	r.dieAt.Store(-1)
 	options.Faults = func(call fake.Call) fake.Fault {
 		if r.faults == nil {
@@ -156,7 +158,7 @@ func (r *fixture) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Live:     cluster.Client,
-		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, Namespaces: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
+		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, Namespaces: cluster.Client, OwnCredentials: r.ownCredentials, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,

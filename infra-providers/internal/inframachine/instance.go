@@ -25,8 +25,8 @@ import (
 // verifyInterval is the pause before a deletion is verified again when the driver sets no PollAfter.
 const verifyInterval = 5 * time.Second
 
-// maxAddresses is how many addresses a status may have, and maxAddress how many bytes each.
-const maxAddresses, maxAddress = 256, 256
+// maxAddresses is how many addresses a status may have, and maxText how many bytes one of them or a failure domain.
+const maxAddresses, maxText = 256, 256
 
 // ensureInstance makes sure that the machine has its instance. With a providerID there was one: it is read and never
 // created again. Without one it is created, which finds it when an earlier answer was lost.
@@ -65,9 +65,9 @@ func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], clo
 	case err != nil:
 		return r.failed(ctx, s, fmt.Errorf("reading instance: %w", err))
 	}
-	if s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" {
+	if uid := s.observed.Identity.UID; s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && len(uid) <= maxText {
 		// A restore lost the annotation; the tags still have the identity.
-		setIdentity(s.machine, s.observed.Identity.UID)
+		setIdentity(s.machine, uid)
 	}
 	if account.Pinned(s.machine) != "" {
 		return ctrl.Result{}, nil
@@ -93,18 +93,25 @@ func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Re
 	status.InstanceState = string(observed.State)
 	status.Addresses = storable(slices.Concat(observed.Addresses, observed.Reported))
 	status.CloudAddresses = cloudAddresses(observed)
-	status.FailureDomain = observed.FailureDomain
+	status.FailureDomain = storableText(observed.FailureDomain)
 	if observed.State == driver.Running {
 		status.Initialization.Provisioned = ptr.To(true)
 	}
 	return ctrl.Result{RequeueAfter: observed.PollAfter}, nil
 }
 
+// storableText returns a text that names something in the cloud if a status may have it, and nothing otherwise: a part of a
+// name is the name of something else.
+func storableText(text string) string {
+	if len(text) > maxText {
+		return ""
+	}
+	return text
+}
+
 // storable returns those of the addresses that a status may have: root in a guest may report more, and longer ones.
 func storable(addresses []clusterv1.MachineAddress) []clusterv1.MachineAddress {
-	all := slices.DeleteFunc(slices.Clone(addresses), func(a clusterv1.MachineAddress) bool {
-		return a.Address == "" || len(a.Address) > maxAddress
-	})
+	all := slices.DeleteFunc(slices.Clone(addresses), func(a clusterv1.MachineAddress) bool { return storableText(a.Address) == "" })
 	return all[:min(len(all), maxAddresses)]
 }
 

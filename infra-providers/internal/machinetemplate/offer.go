@@ -46,11 +46,17 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 	return found, err
 }
 
+// maxOperatingSystem is how many bytes the name of an operating system may have: in some clouds it is a property of the image,
+// which may have any.
+const maxOperatingSystem = 64
+
 // setOffer writes what the cluster autoscaler reads. What is not known now stays as it was.
 func setOffer(status *infrav1.MachineTemplateStatus, found machineProperties) {
 	if found.size.Capacity != nil {
 		status.Capacity = found.size.Capacity
 	}
 	status.NodeInfo.Architecture = cmp.Or(found.size.Architecture, found.image.Architecture, status.NodeInfo.Architecture)
-	status.NodeInfo.OperatingSystem = cmp.Or(found.size.OperatingSystem, status.NodeInfo.OperatingSystem)
+	if system := found.size.OperatingSystem; len(system) <= maxOperatingSystem {
+		status.NodeInfo.OperatingSystem = cmp.Or(system, status.NodeInfo.OperatingSystem)
+	}
 }

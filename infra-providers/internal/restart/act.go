@@ -18,6 +18,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/runtime/results"
 )
 
@@ -85,7 +86,7 @@ func (r *Reconciler[M, C]) handBack(ctx context.Context, s *state[M, C], because
 		meta.SetStatusCondition(&s.machine.Status.Conditions, metav1.Condition{
 			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 			Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, ObservedGeneration: before.Generation,
-			Message: fmt.Sprintf("RestartRemediation %s handed the Machine back: %s", s.remediation.Name, because.message),
+			Message: errorreason.Truncate(fmt.Sprintf("RestartRemediation %s handed the Machine back: %s", s.remediation.Name, because.message)),
 		})
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Status().Patch(ctx, s.machine, patch); err != nil {
