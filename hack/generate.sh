@@ -76,3 +76,7 @@ for command in infra-providers/cmd/*; do
   cloud=$(basename "$command")
   role infra-providers "drover-infra-$cloud" "config/rbac/$cloud" ./internal/... "./$cloud/..." "./cmd/$cloud/..."
 done
+
+# The reference page of all conditions, from the table of their reasons.
+(cd api && go run ./reason/page) > "$scratch/conditions.md"
+cp "$scratch/conditions.md" docs/reference/conditions.md
