@@ -36,10 +36,10 @@ func bootstrapConfig() []Entry {
 // bootstrapConnection are the reasons that concern requests to either cluster.
 func bootstrapConnection() []reason {
 	return []reason{
-		{bootstrapv1.KubeconfigInvalidReason, "False", "the Secret CLUSTER-kubeconfig is missing or cannot be used; the message has why", Operator, "create or renew the Secret", "kubectl get secret CLUSTER-kubeconfig --namespace NAMESPACE"},
-		{bootstrapv1.ClusterUnreachableReason, "False", "the API server of the workload cluster does not answer, or is overloaded", WorkloadAdmin, "make it answer; it is tried again by itself", "kubectl drover why cluster/CLUSTER --namespace NAMESPACE"},
+		{bootstrapv1.KubeconfigInvalidReason, "False", "the Secret {cluster}-kubeconfig is missing or cannot be used; the message has why", Operator, "create or renew the Secret", "kubectl get secret {cluster}-kubeconfig --namespace {namespace}"},
+		{bootstrapv1.ClusterUnreachableReason, "False", "the API server of the workload cluster does not answer, or is overloaded", WorkloadAdmin, "make it answer; it is tried again by itself", "kubectl drover why cluster/{cluster} --namespace {namespace}"},
 		{bootstrapv1.ClusterForbiddenReason, "False", "the workload cluster refuses requests that are needed for machines to join; the message has its answer", WorkloadAdmin, "apply bootstrap/config/workload there, renew the kubeconfig, or permit the request in the policy that refuses it", ""},
-		{bootstrapv1.ClaimedElsewhereReason, "False", "another management cluster acts on the workload cluster", Operator, "see the condition ManagementClaimed of the Cluster", "kubectl drover why cluster/CLUSTER --namespace NAMESPACE"},
-		{bootstrapv1.RequestRefusedReason, "False", "the management cluster refuses a request, for a quota of the namespace, a policy or a missing permission; the message has it", Installer, "raise the quota, change the policy, or grant the permission; it is tried again by itself", "kubectl get resourcequota --namespace NAMESPACE"},
+		{bootstrapv1.ClaimedElsewhereReason, "False", "another management cluster acts on the workload cluster", Operator, "see the condition ManagementClaimed of the Cluster", "kubectl drover why cluster/{cluster} --namespace {namespace}"},
+		{bootstrapv1.RequestRefusedReason, "False", "the management cluster refuses a request, for a quota of the namespace, a policy or a missing permission; the message has it", Installer, "raise the quota, change the policy, or grant the permission; it is tried again by itself", "kubectl get resourcequota --namespace {namespace}"},
 	}
 }

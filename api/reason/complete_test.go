@@ -46,6 +46,33 @@ func TestEveryReasonInTheCodeHasAnEntry(t *testing.T) {
 	}
 }
 
+// TestEveryReasonOfAConnectionHasAnEntry reads the constants of the type Reason of machine-controller's connections.
+func TestEveryReasonOfAConnectionHasAnEntry(t *testing.T) {
+	t.Parallel()
+	tree, err := parser.ParseFile(token.NewFileSet(), "../../machine-controller/internal/workload/state.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	ast.Inspect(tree, func(node ast.Node) bool {
+		spec, is := node.(*ast.ValueSpec)
+		if !is {
+			return true
+		}
+		if kind, is := spec.Type.(*ast.Ident); is && kind.Name == "Reason" {
+			word, _ := literal(spec.Values[0])
+			found++
+			if _, known := Connection(word + ": more"); !known {
+				t.Errorf("the reason %q of a connection has no entry", word)
+			}
+		}
+		return true
+	})
+	if all := len(Connections()); found != all || found == 0 {
+		t.Errorf("the code has %d reasons of connections, the table %d", found, all)
+	}
+}
+
 // reasonsInCode returns the reasons with the position of one of their uses.
 func reasonsInCode(t *testing.T) map[string]string {
 	t.Helper()

@@ -12,13 +12,13 @@ import (
 const remediationKind = "RestartRemediation"
 
 func infraMachine() []Entry {
-	replace := "kubectl delete machine NAME --namespace NAMESPACE"
+	replace := "kubectl delete machine {name} --namespace {namespace}"
 	return concat(
 		condition(InfraMachine, clusterv1.ReadyCondition, append([]reason{
 			{infrav1.InstanceRunningReason, "True", "the instance runs", Nobody, "", ""},
 			{infrav1.WaitingForMachineReason, "False", "no Machine owns this object yet", Drover, "delete it if no Machine refers to it", ""},
-			{infrav1.WaitingForClusterReason, "False", "the Cluster does not exist, or its infrastructure is not provisioned", Operator, "create the Cluster, or see its infrastructure", "kubectl drover why cluster/CLUSTER --namespace NAMESPACE"},
-			{infrav1.WaitingForManagementClaimReason, "False", "another management cluster acts on the workload cluster, or this one has not claimed it yet, so no instance is created", Operator, "see the condition ManagementClaimed of the Cluster", "kubectl drover why cluster/CLUSTER --namespace NAMESPACE"},
+			{infrav1.WaitingForClusterReason, "False", "the Cluster does not exist, or its infrastructure is not provisioned", Operator, "create the Cluster, or see its infrastructure", "kubectl drover why cluster/{cluster} --namespace {namespace}"},
+			{infrav1.WaitingForManagementClaimReason, "False", "another management cluster acts on the workload cluster, or this one has not claimed it yet, so no instance is created", Operator, "see the condition ManagementClaimed of the Cluster", "kubectl drover why cluster/{cluster} --namespace {namespace}"},
 			{infrav1.WaitingForBootstrapReason, "False", "the Machine does not name its bootstrap data yet", Drover, "see the condition BootstrapConfigReady of the Machine", ""},
 			{infrav1.BootstrapDataInvalidReason, "False", "the bootstrap data cannot be read", Operator, "see the Secret that the message names", ""},
 			{infrav1.InstancePendingReason, "False", "the instance, or something that it needs, was created and is not ready yet", Drover, "", ""},
@@ -35,8 +35,8 @@ func infraMachine() []Entry {
 			reason{infrav1.HostFailedReason, "False", "the host failed; the message has what the cloud reports", Operator, "delete the Machine if it does not recover; its MachineSet creates another", replace},
 			reason{infrav1.BootstrapFailedReason, "False", "the bootstrap of the host ended with an error; the message has the step and what the console says", Operator, "correct the configuration that the step uses, and delete the Machine", replace},
 			reason{infrav1.BootstrapRunningReason, "False", "a step of the bootstrap takes its time, or is retried; the message has which", Drover, "see what the step needs, as a download or a registration", ""},
-			reason{infrav1.BootstrapNotStartedReason, "False", "the console does not show that the bootstrap began", Operator, "see the image, its cloud-init or Ignition, and the network of the instance", "kubectl drover logs machine/NAME --namespace NAMESPACE"},
-			reason{infrav1.KubeletNotJoinedReason, "False", "the bootstrap succeeded, and the kubelet has not registered the Node", Operator, "see whether the host reaches and trusts the API server, and whether its certificate request is approved", "kubectl drover logs machine/NAME --namespace NAMESPACE"},
+			reason{infrav1.BootstrapNotStartedReason, "False", "the console does not show that the bootstrap began", Operator, "see the image, its cloud-init or Ignition, and the network of the instance", "kubectl drover logs machine/{name} --namespace {namespace}"},
+			reason{infrav1.KubeletNotJoinedReason, "False", "the bootstrap succeeded, and the kubelet has not registered the Node", Operator, "see whether the host reaches and trusts the API server, and whether its certificate request is approved", "kubectl drover logs machine/{name} --namespace {namespace}"},
 			reason{infrav1.ConsoleUnavailableReason, "Unknown False", "the console cannot be read; the message has why", CloudOwner, "permit the account to read the console", ""},
 		),
 		paused(InfraMachine),

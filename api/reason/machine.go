@@ -15,7 +15,7 @@ func machine() []Entry {
 	return concat(machineSummary(), machineObjects(), machineNode(), machineDeleting(), machineHealth(), paused(machineKind),
 		condition(machineKind, clusterv1.PausedCondition,
 			reason{policyv1.ClaimedElsewhereReason, "True", "another management cluster acts on this Machine, so this one does nothing", Operator,
-				"see the condition " + policyv1.ManagementClaimedCondition + " of the Cluster", "kubectl drover why cluster/CLUSTER --namespace NAMESPACE"}))
+				"see the condition " + policyv1.ManagementClaimedCondition + " of the Cluster", "kubectl drover why cluster/{cluster} --namespace {namespace}"}))
 }
 
 func machineSummary() []Entry {
@@ -27,8 +27,8 @@ func machineSummary() []Entry {
 		),
 		condition(machineKind, clusterv1.MachineReadyCondition,
 			reason{clusterv1.MachineReadyReason, "True", "Node, instance and bootstrap data are as they should be", Nobody, "", ""},
-			reason{clusterv1.MachineNotReadyReason, "False", "one of the conditions that the message names is not as it should be, or the Cluster does not exist", Operator, "see that condition; create the Cluster, or delete the Machine", "kubectl drover why machine/NAME --namespace NAMESPACE"},
-			reason{clusterv1.MachineReadyUnknownReason, "Unknown", "one of the conditions that the message names is not known", Operator, "see that condition", "kubectl drover why machine/NAME --namespace NAMESPACE"},
+			reason{clusterv1.MachineNotReadyReason, "False", "one of the conditions that the message names is not as it should be, or the Cluster does not exist", Operator, "see that condition; create the Cluster, or delete the Machine", "kubectl drover why machine/{name} --namespace {namespace}"},
+			reason{clusterv1.MachineReadyUnknownReason, "Unknown", "one of the conditions that the message names is not known", Operator, "see that condition", "kubectl drover why machine/{name} --namespace {namespace}"},
 			reason{clusterv1.MachineReadyInternalErrorReason, "Unknown", "the conditions cannot be summarized; the message has the error", Installer, "report it with the message", ""},
 		),
 		condition(machineKind, clusterv1.MachineUpToDateCondition,
@@ -50,7 +50,7 @@ func machineObjects() []Entry {
 			{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist; if it is still needed, the MachineSet creates it again", Operator, "create it, or delete the Machine if no MachineSet owns it", ""},
 			{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission", Installer, "install the provider, or grant what the message names", "kubectl drover check"},
 			{clusterv1.InvalidConditionReportedReason, "Unknown", object + " reports a condition with a status that does not exist", Installer, "report it to the provider", ""},
-			{policyv1.ForeignObjectReason, "False", object + " belongs to another Machine or owner: it is not used, drained or deleted", Operator, "refer to an object of this Machine, or delete this Machine", "kubectl delete machine NAME --namespace NAMESPACE"},
+			{policyv1.ForeignObjectReason, "False", object + " belongs to another Machine or owner: it is not used, drained or deleted", Operator, "refer to an object of this Machine, or delete this Machine", "kubectl delete machine {name} --namespace {namespace}"},
 			{policyv1.InvalidReferenceReason, "False", "the reference names a template, or a kind of Cluster API itself", Operator, "correct the reference; deleting the Machine does not change that object", ""},
 		}
 	}
@@ -60,7 +60,7 @@ func machineObjects() []Entry {
 			reason{clusterv1.ObjectDeletedReason, "False", "the BootstrapConfig is gone, as a deletion of the Machine wants it", Drover, "", ""},
 		)...),
 		condition(machineKind, clusterv1.MachineInfrastructureReadyCondition, append(shared("the InfraMachine"),
-			reason{clusterv1.ObjectDeletedReason, "False", "the InfraMachine was deleted, and its instance with it", Operator, "delete the Machine; its MachineSet creates another", "kubectl delete machine NAME --namespace NAMESPACE"},
+			reason{clusterv1.ObjectDeletedReason, "False", "the InfraMachine was deleted, and its instance with it", Operator, "delete the Machine; its MachineSet creates another", "kubectl delete machine {name} --namespace {namespace}"},
 		)...),
 	)
 }
@@ -68,22 +68,22 @@ func machineObjects() []Entry {
 func machineNode() []Entry {
 	both := []reason{
 		{clusterv1.MachineNodeInspectionFailedReason, "Unknown", "the Machine waits for the providerID, for a Node that has it, or for the first connection to the workload cluster", Drover,
-			"a host boots and joins within minutes; after that see what its console says", "kubectl drover logs machine/NAME --namespace NAMESPACE"},
-		{clusterv1.MachineNodeDeletedReason, "False", "the Node was deleted while the Machine exists", Operator, "delete the Machine, unless its kubelet registers the Node again", "kubectl delete machine NAME --namespace NAMESPACE"},
+			"a host boots and joins within minutes; after that see what its console says", "kubectl drover logs machine/{name} --namespace {namespace}"},
+		{clusterv1.MachineNodeDeletedReason, "False", "the Node was deleted while the Machine exists", Operator, "delete the Machine, unless its kubelet registers the Node again", "kubectl delete machine {name} --namespace {namespace}"},
 		{clusterv1.MachineNodeDoesNotExistReason, "Unknown", "there never was a Node, and the Machine is being deleted", Drover, "", ""},
-		{clusterv1.MachineNodeConnectionDownReason, "Unknown", "there is no connection to the workload cluster; the message has the reason", WorkloadAdmin, "make the API server of the workload cluster answer", "kubectl drover why cluster/CLUSTER --namespace NAMESPACE"},
+		{clusterv1.MachineNodeConnectionDownReason, "Unknown", "there is no connection to the workload cluster; the message has the reason", WorkloadAdmin, "make the API server of the workload cluster answer", "kubectl drover why cluster/{cluster} --namespace {namespace}"},
 		{clusterv1.MachineNodeInternalErrorReason, "Unknown", "it is not certain which Node is that of the Machine: two have its providerID, or the one that has it belongs to another Machine", Operator, "delete the Node that is wrong; the message names it", ""},
 	}
 	return concat(
 		condition(machineKind, clusterv1.MachineNodeReadyCondition, append([]reason{
 			{clusterv1.MachineNodeReadyReason, "True", "the Node is ready", Nobody, "", ""},
 			{clusterv1.MachineNodeNotReadyReason, "False", "the kubelet reports that the Node is not ready; the message has why", WorkloadAdmin, "see the message: often the network plugin or the container runtime; a MachineHealthCheck replaces the Machine where one selects it", ""},
-			{clusterv1.MachineNodeReadyUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", "kubectl drover logs machine/NAME --namespace NAMESPACE"},
+			{clusterv1.MachineNodeReadyUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", "kubectl drover logs machine/{name} --namespace {namespace}"},
 		}, both...)...),
 		condition(machineKind, clusterv1.MachineNodeHealthyCondition, append([]reason{
 			{clusterv1.MachineNodeHealthyReason, "True", "the Node is ready, and has no pressure of memory, disk or PIDs", Nobody, "", ""},
 			{clusterv1.MachineNodeNotHealthyReason, "False", "the Node is not ready, or under pressure of memory, disk or PIDs; the message has why", WorkloadAdmin, "see the message; a MachineHealthCheck replaces the Machine where one selects it", ""},
-			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", "kubectl drover logs machine/NAME --namespace NAMESPACE"},
+			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", "kubectl drover logs machine/{name} --namespace {namespace}"},
 		}, both...)...),
 	)
 }
@@ -94,7 +94,7 @@ func machineDeleting() []Entry {
 		reason{clusterv1.MachineDeletingReason, "True", "the deletion is about to start", Drover, "", ""},
 		reason{clusterv1.MachineDeletingWaitingForPreDrainHookReason, "True", "the drain waits until the owners of the annotations in the message remove them", HookOwner, "remove the annotation once the Node may be drained", ""},
 		reason{clusterv1.MachineDeletingDrainingNodeReason, "True", "pods are being evicted from the Node; the message has which are awaited and why", WorkloadAdmin,
-			"make the workload disruptable; to go on without, set spec.deletion.nodeDrainTimeoutSeconds or the annotation " + clusterv1.ExcludeNodeDrainingAnnotation, "kubectl drover drain --dry-run machine/NAME --namespace NAMESPACE"},
+			"make the workload disruptable; to go on without, set spec.deletion.nodeDrainTimeoutSeconds or the annotation " + clusterv1.ExcludeNodeDrainingAnnotation, "kubectl drover drain --dry-run machine/{name} --namespace {namespace}"},
 		reason{clusterv1.MachineDeletingWaitingForVolumeDetachReason, "True", "volumes are still attached to the Node; the message names them", WorkloadAdmin,
 			"see the CSI driver of the workload cluster; to go on without, set spec.deletion.nodeVolumeDetachTimeoutSeconds or the annotation " + clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation, ""},
 		reason{clusterv1.MachineDeletingWaitingForPreTerminateHookReason, "True", "the deletion of the instance waits until the owners of the annotations in the message remove them", HookOwner, "remove the annotation once the instance may be deleted", ""},
@@ -110,7 +110,7 @@ func machineHealth() []Entry {
 	return concat(
 		condition(machineKind, clusterv1.MachineHealthCheckSucceededCondition,
 			reason{clusterv1.MachineHealthCheckSucceededReason, "True", "a MachineHealthCheck finds the Machine healthy", Nobody, "", ""},
-			reason{clusterv1.MachineHealthCheckNodeStartupTimeoutReason, "False", "no Node has joined within the time that the MachineHealthCheck permits", Drover, unhealthy, "kubectl drover logs machine/NAME --namespace NAMESPACE"},
+			reason{clusterv1.MachineHealthCheckNodeStartupTimeoutReason, "False", "no Node has joined within the time that the MachineHealthCheck permits", Drover, unhealthy, "kubectl drover logs machine/{name} --namespace {namespace}"},
 			reason{clusterv1.MachineHealthCheckNodeDeletedReason, "False", "the Node was deleted", Drover, unhealthy, ""},
 			reason{clusterv1.MachineHealthCheckUnhealthyNodeReason, "False", "a condition of the Node has been bad for longer than the MachineHealthCheck permits", Drover, unhealthy, ""},
 			reason{clusterv1.MachineHealthCheckUnhealthyMachineReason, "False", "a condition of the Machine has been bad for longer than the MachineHealthCheck permits", Drover, unhealthy, ""},
@@ -118,7 +118,7 @@ func machineHealth() []Entry {
 		),
 		condition(machineKind, clusterv1.MachineOwnerRemediatedCondition,
 			reason{clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, "False", "the Machine is marked for replacement by its owner", Drover, "", ""},
-			reason{clusterv1.MachineSetMachineRemediationDeferredReason, "False", "the MachineSet waits before it replaces the Machine; the message has the limit or freeze", Operator, "see the message; to replace it anyway, delete the Machine", "kubectl delete machine NAME --namespace NAMESPACE"},
+			reason{clusterv1.MachineSetMachineRemediationDeferredReason, "False", "the MachineSet waits before it replaces the Machine; the message has the limit or freeze", Operator, "see the message; to replace it anyway, delete the Machine", "kubectl delete machine {name} --namespace {namespace}"},
 			reason{clusterv1.MachineSetMachineCannotBeRemediatedReason, "False", "its MachineSet is superseded: the rollout replaces the Machine", Drover, "", ""},
 			reason{clusterv1.MachineSetMachineRemediationMachineDeletingReason, "False", "the Machine is being replaced", Drover, "", ""},
 		),

@@ -50,7 +50,7 @@ type Entry struct {
 	Actor   Actor
 	// Help is what the actor does; empty if there is nothing to do.
 	Help string
-	// Command is one that helps, with the words NAMESPACE, NAME and CLUSTER for those of the object; empty without one.
+	// Command is one that helps, with {namespace}, {name} and {cluster} for those of the object; empty without one.
 	Command string
 }
 

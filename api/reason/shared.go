@@ -30,12 +30,12 @@ func annotationsValid(kind string) []Entry {
 func frozen(kind, resource string) []Entry {
 	return condition(kind, policyv1.FrozenCondition,
 		reason{policyv1.FrozenByAnnotationReason, "True", "no Machines are created or replaced, because the annotation " + policyv1.FreezeAnnotation + ` is "true"`, Operator,
-			"remove the annotation once Machines may be created and replaced again", "kubectl drover thaw " + resource + "/NAME --namespace NAMESPACE"},
+			"remove the annotation once Machines may be created and replaced again", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
 		reason{policyv1.FreezeInvalidReason, "True", "no Machines are created or replaced, because the annotation " + policyv1.FreezeAnnotation + ` is neither "true" nor "false"`, Operator,
-			"correct the annotation or remove it", "kubectl drover thaw " + resource + "/NAME --namespace NAMESPACE"},
+			"correct the annotation or remove it", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
 		reason{policyv1.OvershootReason, "True", "no Machines are created or replaced, because there have been more than replicas, surge and tolerance allow", Operator,
 			"find who else creates Machines for it, or delete the surplus; it ends by itself once the surplus is gone",
-			"kubectl get machine --namespace NAMESPACE -l cluster.x-k8s.io/cluster-name=CLUSTER -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name,CREATED:.metadata.creationTimestamp"},
+			"kubectl get machine --namespace {namespace} -l cluster.x-k8s.io/cluster-name={cluster} -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name,CREATED:.metadata.creationTimestamp"},
 	)
 }
 
@@ -53,8 +53,8 @@ func workers(kind string) []Entry {
 		condition(kind, clusterv1.MachinesReadyCondition,
 			reason{clusterv1.ReadyReason, "True", "all Machines are ready", Nobody, "", ""},
 			reason{clusterv1.NoReplicasReason, "True", "there are no Machines", Nobody, "", ""},
-			reason{clusterv1.NotReadyReason, "False", "Machines are not ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/NAME"},
-			reason{clusterv1.ReadyUnknownReason, "Unknown", "it is not known whether Machines are ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/NAME"},
+			reason{clusterv1.NotReadyReason, "False", "Machines are not ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/{name}"},
+			reason{clusterv1.ReadyUnknownReason, "Unknown", "it is not known whether Machines are ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/{name}"},
 			reason{clusterv1.InternalErrorReason, "Unknown", "the conditions of the Machines cannot be merged; the message has the error", Installer, "report it with the message", ""},
 		),
 		condition(kind, clusterv1.MachinesUpToDateCondition,
