@@ -17,9 +17,12 @@ import (
 
 // Files that a host joins with. See the package comment.
 const (
-	caFile              = "/etc/kubernetes/pki/ca.crt"
-	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
-	kubeletKubeconfig   = "/etc/kubernetes/kubelet.conf"
+	caFile            = "/etc/kubernetes/pki/ca.crt"
+	kubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
+
+	// bootstrapKubeconfig is not where the kubelet's packages have it: an image may start its kubelet before the script has it
+	// read the unit of this project, and that one would join without the labels, the taints and the providerID.
+	bootstrapKubeconfig = "/etc/drover/bootstrap-kubelet.conf"
 )
 
 // hostName is a name or an address as in a URL, without the brackets of IPv6, and portNumber a port.

@@ -175,7 +175,7 @@ func TestKubeletFlags(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	unit := unitOf(t, describe(t, in), kubeletUnit)
-	if !unit.Jinja || !strings.Contains(unit.Content, "ExecStart=/usr/bin/kubelet \\\n  --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf") {
+	if !unit.Jinja || !strings.Contains(unit.Content, "ExecStart=/usr/bin/kubelet \\\n  --bootstrap-kubeconfig=/etc/drover/bootstrap-kubelet.conf") {
 		t.Errorf("the unit is %q", unit.Content)
 	}
 }
@@ -202,7 +202,7 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 	if !strings.Contains(discovery, "token: "+in.Token) || !strings.Contains(discovery, "certificate-authority-data: ") || !strings.Contains(discovery, "server: https://10.0.0.1:6443") {
 		t.Errorf("the discovery file is %q", discovery)
 	}
-	for _, path := range []string{caFile, bootstrapKubeconfig, kubeletConfigFile} {
+	for _, path := range []string{caFile, bootstrapKubeconfig, "/etc/kubernetes/bootstrap-kubelet.conf", kubeletConfigFile} {
 		if n.hasFile(path) {
 			t.Errorf("%s is written, and kubeadm refuses to join a host that has it", path)
 		}

@@ -12,11 +12,13 @@
 // systemd and the kubelet would:
 //
 //	/etc/systemd/system/kubelet.service   the kubelet's whole command line, see below
-//	/etc/kubernetes/bootstrap-kubelet.conf  kubeconfig (0600) with endpoint and bootstrap token; its
+//	/etc/drover/bootstrap-kubelet.conf    kubeconfig (0600) with endpoint and bootstrap token; its
 //	                                      certificate-authority is the path of the CA file, not inline data
 //	/etc/kubernetes/pki/ca.crt            CA of the API server, pinned; also the kubelet's client CA
 //	/var/lib/kubelet/config.yaml          KubeletConfiguration
-//	/etc/kubernetes/kubelet.conf          written by the kubelet once it has a client certificate
+//	/etc/kubernetes/kubelet.conf          written by the kubelet when it starts first; names its client certificate,
+//	                                      which exists once the API server has issued it
+//	/var/lib/drover/prepared              exists from when bootstrap.sh starts the kubelet, which does not start before
 //	/etc/containerd/config.toml           containerd, with mirrors below /etc/containerd/certs.d
 //	/opt/drover/node-ip.sh                run before the kubelet, with spec.kubelet.nodeIP only
 //	/opt/drover/server-name.sh            run before the kubelet, with spec.join.tlsServerName only

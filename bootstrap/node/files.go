@@ -19,7 +19,7 @@ var untouchable = []string{
 	"/sbin/init", "/usr/sbin/init", "/bin/sh", "/usr/bin/sh", "/bin/bash", "/usr/bin/bash", "/lib/systemd", "/usr/lib/systemd",
 	// A kubelet that has these does not join again.
 	kubeletKubeconfig, "/var/lib/kubelet/pki",
-	nodeIPFile,
+	nodeIPFile, preparedFile,
 }
 
 // folders are on every host: no file can be in their place.

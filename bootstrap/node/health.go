@@ -15,24 +15,28 @@ const (
 // healthCheck restarts a kubelet or a containerd that runs but does not answer, which Restart= does not see.
 // One miss is none: it takes three in a row, half a minute apart. Where more than four processes per CPU want to run
 // it takes twenty, because there an answer may only be late, and a restart would add to what the host has to do. A
-// kubelet that still waits for its certificate does not answer yet: every five minutes its last error is written to the
-// console, where the management cluster finds why there is no Node.
+// kubelet that still waits for its certificate is left alone, since it would lose the key of its request. Every five minutes
+// its last error about that is written to the console, where the management cluster finds why there is no Node. It writes its
+// kubeconfig when it starts, long before the certificate that is named there, and several other errors a second.
 const healthCheck = `#!/bin/bash
 export PATH=/opt/bin:$PATH
 kubelet=0 containerd=0 unjoined=0
 type curl ctr nproc >/dev/null || exit 1
+joined() {
+  [ -e "$(sed -n 's/^ *client-certificate: //p' ` + kubeletKubeconfig + ` 2>/dev/null)" ]
+}
 while sleep 30; do
   read -r load _ < ` + loadFile + `
   patience=3
   if [ "${load%.*}" -ge $((4 * $(nproc))) ]; then patience=20; fi
-  if [ -e ` + kubeletKubeconfig + ` ] && systemctl --quiet is-active kubelet.service && ! curl -fs -o /dev/null -m 20 http://127.0.0.1:10248/healthz; then
+  if joined && systemctl --quiet is-active kubelet.service && ! curl -fs -o /dev/null -m 20 http://127.0.0.1:10248/healthz; then
     kubelet=$((kubelet + 1))
   else
     kubelet=0
   fi
-  if ! [ -e ` + kubeletKubeconfig + ` ] && [ $((unjoined = (unjoined + 1) % 10)) = 0 ]; then
+  if ! joined && [ $((unjoined = (unjoined + 1) % 10)) = 0 ]; then
     {
-      journalctl --unit kubelet.service --lines 200 --output cat --no-pager | grep '^[EF][0-9]' | tail -n 1 | cut -c 1-1000
+      journalctl --unit kubelet.service --since=-5min --output cat --no-pager | grep '^[EF][0-9].* \(certificate_manager\|bootstrap\|run\)[.]go:' | tail -n 1 | cut -c 1-1000
       echo "drover-bootstrap: state=Waiting step=Join"
     } > ` + consoleFile + `
   fi

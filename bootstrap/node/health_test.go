@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
@@ -72,9 +74,10 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 			server := httptest.NewServer(c.kubelet)
 			t.Cleanup(server.Close)
 			root := t.TempDir()
-			kubeconfig, active, answers, load := filepath.Join(root, "kubelet.conf"), filepath.Join(root, "active"), filepath.Join(root, "containerd"), filepath.Join(root, "loadavg")
+			active, answers, load := filepath.Join(root, "active"), filepath.Join(root, "containerd"), filepath.Join(root, "loadavg")
+			kubeconfig, certificate := writeKubeconfig(t, root)
 			must(t, os.WriteFile(load, []byte(cmp.Or(c.load, "0.50")+" 0.40 0.30 2/345 6789\n"), 0o600))
-			for file, there := range map[string]bool{kubeconfig: !c.waits, active: !c.inactive, answers: c.containerd} {
+			for file, there := range map[string]bool{certificate: !c.waits, active: !c.inactive, answers: c.containerd} {
 				if there {
 					must(t, os.WriteFile(file, nil, 0o600))
 				}
@@ -97,34 +100,55 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsWhyTheKubeletHasNotJoined: each five minutes, as long as it has no certificate.
+// writeKubeconfig writes the file that a kubelet writes for itself when it starts first, before it has a certificate, and
+// returns where it is and where the certificate will be.
+func writeKubeconfig(t *testing.T, folder string) (kubeconfig, certificate string) {
+	t.Helper()
+	kubeconfig, certificate = filepath.Join(folder, "kubelet.conf"), filepath.Join(folder, "kubelet-client-current.pem")
+	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
+		CurrentContext: "default-context",
+		Clusters:       map[string]*clientcmdapi.Cluster{"default-cluster": {Server: "https://api.example.test:6443", CertificateAuthority: caFile}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"default-auth": {ClientCertificate: certificate, ClientKey: certificate}},
+		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: "default-cluster", AuthInfo: "default-auth", Namespace: "default"}},
+	}, kubeconfig))
+	return kubeconfig, certificate
+}
+
+// TestConsoleShowsWhyTheKubeletHasNotJoined: each five minutes, as long as it has no certificate. Most errors that it logs
+// then are about the Node that it has not registered.
 func TestConsoleShowsWhyTheKubeletHasNotJoined(t *testing.T) {
 	t.Parallel()
 	const journal = `
 journalctl() {
   echo 'I1125 01:00:00.000000 1 server.go:1] starting'
-  echo 'E1125 01:00:01.000000 1 bootstrap.go:2] dial tcp: lookup api.example.test: no such host'
+  echo 'E1125 01:00:01.000000 1 certificate_manager.go:2] dial tcp: lookup api.example.test: no such host'
   echo 'I1125 01:00:02.000000 1 server.go:1] waiting'
+  echo 'E1125 01:00:02.100000 1 kubelet.go:3516] "Unable to register mirror pod because node is not registered yet"'
 }
 `
-	const once = "E1125 01:00:01.000000 1 bootstrap.go:2] dial tcp: lookup api.example.test: no such host\ndrover-bootstrap: state=Waiting step=Join\n"
+	const once = "E1125 01:00:01.000000 1 certificate_manager.go:2] dial tcp: lookup api.example.test: no such host\ndrover-bootstrap: state=Waiting step=Join\n"
 	for name, c := range map[string]struct {
-		joined bool
-		ticks  int
-		want   string
+		started, joined bool
+		ticks           int
+		want            string
 	}{
-		"after less than five minutes": {false, 9, ""},
-		"after five minutes":           {false, 10, once},
-		"after eleven minutes":         {false, 22, once + once},
-		"with a certificate":           {true, 22, ""},
+		"after less than five minutes":          {true, false, 9, ""},
+		"after five minutes":                    {true, false, 10, once},
+		"after eleven minutes":                  {true, false, 22, once + once},
+		"with a kubelet that has never started": {false, false, 10, once},
+		"with a certificate":                    {true, true, 22, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
-			kubeconfig, console := filepath.Join(root, "kubelet.conf"), filepath.Join(root, "console")
+			console := filepath.Join(root, "console")
 			must(t, os.WriteFile(console, nil, 0o600))
+			kubeconfig, certificate := writeKubeconfig(t, root)
+			if !c.started {
+				must(t, os.Remove(kubeconfig))
+			}
 			if c.joined {
-				must(t, os.WriteFile(kubeconfig, nil, 0o600))
+				must(t, os.WriteFile(certificate, nil, 0o600))
 			}
 			script := strings.NewReplacer(kubeletKubeconfig, kubeconfig, "> "+consoleFile, ">> "+console).Replace(healthCheck)
 			if out, err := bash(t, fmt.Sprintf("ACTIVE=%s/none TICKS=%d%s%s%s", root, c.ticks, healthShims, journal, script)); err != nil {

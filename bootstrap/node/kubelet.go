@@ -20,6 +20,11 @@ import (
 const (
 	kubeletUnit       = "kubelet.service"
 	kubeletDownloaded = "/opt/bin/kubelet"
+
+	// preparedFile exists from when the script starts the kubelet. Images may have its service enabled, or start it whenever it
+	// does not run, as system extensions of Flatcar do: a kubelet that is stopped between its first request for a certificate
+	// and the answer has lost its key, and the token is valid for no other.
+	preparedFile = "/var/lib/drover/prepared"
 )
 
 func addKubelet(n *Node, os distribution, in Input) error {
@@ -71,6 +76,7 @@ Description=kubelet: the Kubernetes node agent
 Documentation=https://kubernetes.io/docs/
 Wants=` + needs + `
 After=` + needs + `
+ConditionPathExists=` + preparedFile + `
 ` + n.requiresMounts() + `StartLimitIntervalSec=0
 
 [Service]

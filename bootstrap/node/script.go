@@ -5,6 +5,7 @@ package node
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"drover.io/bootstrap/node/quote"
@@ -109,6 +110,10 @@ func (n *Node) script() []byte {
 	line("systemctl daemon-reload")
 	n.writeTimeService(line)
 	for _, service := range n.Services {
+		if service == kubeletUnit {
+			line("mkdir -p %s", path.Dir(preparedFile))
+			line("touch %s", preparedFile)
+		}
 		line("systemctl enable --quiet %s", service)
 		if service == kubeletUnit && n.kubeadm != "" {
 			step("Join")
@@ -173,8 +178,8 @@ func (n *Node) writeMetadataCheck(line func(string, ...any)) {
 			templates = append(templates, unitFolder+u.Name)
 		}
 	}
-	for _, path := range templates {
-		line("if grep --only-matching 'CI_MISSING_JINJA_VAR/[^ \"]*' %s >&2; then echo 'bootstrap: the instance has no such metadata: change spec.kubelet.providerID or hostnameOverride' >&2; exit 1; fi", path)
+	for _, file := range templates {
+		line("if grep --only-matching 'CI_MISSING_JINJA_VAR/[^ \"]*' %s >&2; then echo 'bootstrap: the instance has no such metadata: change spec.kubelet.providerID or hostnameOverride' >&2; exit 1; fi", file)
 	}
 }
 

@@ -390,7 +390,7 @@ func TestBootstrapGoesOnAfterAReboot(t *testing.T) {
 		}
 	}
 	n := &Node{kubeadm: "KUBEADM", Services: []string{kubeletUnit}, PostCommands: []string{"x"}}
-	script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --", "systemctl", "true", "KUBEADM", kubeadm).Replace(string(n.script()))
+	script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "/var/", root+"/var/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --", "systemctl", "true", "KUBEADM", kubeadm).Replace(string(n.script()))
 	if out, err := bash(t, script); err == nil {
 		t.Fatalf("the first run was not interrupted:\n%s", out)
 	}
@@ -402,6 +402,39 @@ func TestBootstrapGoesOnAfterAReboot(t *testing.T) {
 	}
 	if _, err := os.Stat(root + SuccessFile); err != nil {
 		t.Error("there is no success file")
+	}
+}
+
+// TestKubeletOfTheImageDoesNotStartEarly: an image may have the service enabled, as those for Cluster API, or start it whenever
+// it does not run, as system extensions of Flatcar. Before the script starts it, it would run without the kernel's settings and
+// before preCommands, and be stopped in the middle of its request for a certificate; and before systemd has read the unit of
+// this project, it would join without its labels, taints and providerID.
+func TestKubeletOfTheImageDoesNotStartEarly(t *testing.T) {
+	t.Parallel()
+	for _, system := range systems {
+		n := describe(t, minimal(system))
+		_, condition, _ := strings.Cut(unitOf(t, n, kubeletUnit).Content, "\nConditionPathExists=")
+		condition, _, _ = strings.Cut(condition, "\n")
+		if condition == "" {
+			t.Errorf("%s: the kubelet starts whenever the image starts it", system)
+			continue
+		}
+		for _, f := range n.AllFiles() {
+			if f.Path == condition || f.Path == "/etc/kubernetes/bootstrap-kubelet.conf" {
+				t.Errorf("%s: a kubelet of the image can join by %s", system, f.Path)
+			}
+		}
+		root := t.TempDir()
+		for file, content := range map[string]string{commandPath("pre", 0): "#!/bin/bash\n! [ -e " + root + condition + " ]\n", sysctlFile: ""} {
+			must(t, os.MkdirAll(filepath.Dir(root+file), 0o755))
+			must(t, os.WriteFile(root+file, []byte(content), 0o700)) //nolint:gosec // it is a program
+		}
+		host := &Node{Services: n.Services, PreCommands: []string{"x"}}
+		script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "/var/", root+"/var/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --").Replace(string(host.script()))
+		shim := "systemctl() { if [ \"$*\" = 'restart kubelet.service' ]; then [ -e " + root + condition + " ] && echo the kubelet starts; fi; }\n"
+		if out, err := bash(t, shim+script); err != nil || !strings.Contains(out, "the kubelet starts\n") {
+			t.Errorf("%s: the script does not start the kubelet: %v\n%s", system, err, out)
+		}
 	}
 }
 

@@ -16,9 +16,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	kubetypes "k8s.io/apimachinery/pkg/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/launch"
@@ -32,6 +34,9 @@ type InstanceConfig struct {
 	Zone string
 	// Pinned is true for the failure domain of a Machine.
 	Pinned bool
+	// Chooser is the UID of the machine where it has one of the subnets that match filters, so that a shortage there is not one
+	// of the other machines. It is empty where all machines of the spec request the same.
+	Chooser kubetypes.UID
 }
 
 // NewInstanceConfig defaults the spec of a machine. The schema's rules have validated it.
@@ -46,8 +51,18 @@ func NewInstanceConfig(machine *infrav1.AWSMachine, zone string) (InstanceConfig
 	if spec.LaunchTemplate.ID != "" || spec.LaunchTemplate.Name != "" {
 		spec.LaunchTemplate.Version = cmp.Or(spec.LaunchTemplate.Version, "$Default")
 	}
-	return InstanceConfig{Spec: spec, Zone: cmp.Or(zone, spec.Zone), Pinned: zone != ""}, nil
+	config := InstanceConfig{Spec: spec, Zone: cmp.Or(zone, spec.Zone), Pinned: zone != ""}
+	if slices.ContainsFunc(append(alternatives(config), config), choosesSubnet) {
+		config.Chooser = machine.UID
+	}
+	return config, nil
 }
+
+// choosesSubnet reports whether a machine has one of the subnets that match filters.
+func choosesSubnet(config InstanceConfig) bool { return len(config.Spec.Subnet.Filters) > 0 }
+
+// choosesZone reports whether its zone is that of the subnet.
+func choosesZone(config InstanceConfig) bool { return config.Zone == "" && choosesSubnet(config) }
 
 // alternatives returns the configurations of the fallbacks, in their order. The failure domain of a Machine is kept, so
 // fallbacks with another zone are left out.
@@ -56,7 +71,7 @@ func alternatives(config InstanceConfig) (all []InstanceConfig) {
 		if config.Pinned && fallback.Zone != "" && fallback.Zone != config.Zone {
 			continue
 		}
-		other := InstanceConfig{Spec: *config.Spec.DeepCopy(), Zone: cmp.Or(fallback.Zone, config.Zone), Pinned: config.Pinned}
+		other := InstanceConfig{Spec: *config.Spec.DeepCopy(), Zone: cmp.Or(fallback.Zone, config.Zone), Pinned: config.Pinned, Chooser: config.Chooser}
 		other.Spec.InstanceType = cmp.Or(fallback.InstanceType, other.Spec.InstanceType)
 		if fallback.Subnet.ID != "" || len(fallback.Subnet.Filters) > 0 {
 			other.Spec.Subnet = fallback.Subnet

@@ -35,7 +35,7 @@ func toCreateError(err error, config InstanceConfig) error {
 	instanceType, zone := toOffering(config)
 	switch code := errorCode(err); code {
 	case "InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientAddressCapacity", "UnfulfillableCapacity":
-		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: placed(config), Err: reason}
+		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: placed(config) || choosesZone(config), Err: reason}
 	case "InsufficientHostCapacity", "InsufficientCapacityOnHost", "InsufficientReservedInstanceCapacity", "ReservationCapacityExceeded",
 		"InsufficientVolumeCapacity", "InsufficientFreeAddressesInSubnet", "SpotMaxPriceTooLow", "Unsupported":
 		// Unsupported also means that a zone does not have the type; another zone may.

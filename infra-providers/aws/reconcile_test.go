@@ -60,6 +60,25 @@ func TestReconcileMachine(t *testing.T) {
 	s.Expect(ec2.cloud.Counts()["RunInstances"]).To(gomega.Equal(1))
 }
 
+// TestFallbackToASubnetByFilters is created in another zone, although neither the spec nor the Machine names zones.
+func TestFallbackToASubnetByFilters(t *testing.T) {
+	t.Parallel()
+	ec2 := newEnv(t, awsfake.Options{TerminatedReads: 5})
+	s := serve(t, ec2)
+	s.Create(credentialsSecret(awsfake.AccessKey))
+	ec2.cloud.FailNext(awsfake.Fault{Status: 500, Code: "InsufficientInstanceCapacity", Message: "We currently do not have sufficient capacity."})
+	machine := newMachine("worker-1", newSpec(func(s *infrav1.AWSMachineSpec) {
+		s.CredentialsSecretName = "aws"
+		s.Subnet = selector("availability-zone", awsfake.Region+"a")
+		s.Fallbacks = []infrav1.AWSFallback{{Subnet: selector("availability-zone", awsfake.Region+"b")}}
+	}))
+	s.CreateMachine(machine, "")
+	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(awsfake.Region + "b"))
+	s.Delete(machine)
+	s.Expect(ec2.cloud.Leftovers()).To(gomega.BeEmpty())
+}
+
 // TestReconcileInvalidMachine has machines with invalid credentials and specs, and deletes them.
 func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()

@@ -4,113 +4,129 @@
 package fairshare
 
 import (
+	"maps"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 const (
-	// late is how long a turn may last before others of its holder do not wait for it.
-	late = time.Second
-	// slow is how long a turn may last before only one other of its holder waits for it: each that waits occupies a worker.
-	slow = 100 * time.Millisecond
-	// maxWait is how long a turn is waited for.
-	maxWait = 200 * time.Millisecond
+	// minRetry and maxRetry bound how long a refused object waits for its next attempt. An attempt that is refused again costs
+	// little, but not nothing.
+	minRetry, maxRetry = 100 * time.Millisecond, 10 * time.Second
+	// sweepPeriod is the time between two searches for objects that did not return because they were deleted.
+	sweepPeriod = time.Minute
 )
 
-// Gate divides the workers of a controller among holders, such as namespaces, as Seats divides seats. Turns that are
-// short are waited for, so that a holder alone loses little. While one of a holder's turns is slow, one other waits for it,
-// and while one is late, because what it calls hangs, none does: the others of that holder are refused at once, and occupy no
-// worker. The nil Gate refuses none.
+// Gate divides the workers of a controller among holders, such as namespaces, as Seats divides seats. A turn is one
+// reconcile of one object. While its holder has its share, an object is refused at once, because a worker that waited would
+// be of no use to the others. It is told when to come back: after those that were refused before it, at the rate at which the
+// turns of the holder end. A holder alone thus loses no time while its turns are short, and where they hang, its other objects come back
+// seldom. The nil Gate refuses none.
 type Gate struct {
-	late, slow, maxWait time.Duration
-	seats               *Seats[string]
+	clock clock.PassiveClock
+	seats *Seats[string]
 
-	mu sync.Mutex
-	// turns have when each turn of a holder began.
-	turns map[string]map[*time.Time]struct{}
-	// waiting are how many turns of a holder wait for others of it.
-	waiting map[string]int
-	// ended is closed, and replaced, when a turn ends.
-	ended chan struct{}
+	mu      sync.Mutex
+	holders map[string]*holder
+	swept   time.Time
+}
+
+// holder is what the gate knows of the turns of one holder.
+type holder struct {
+	// began has when the turns that are under way began, by object.
+	began map[string]time.Time
+	// average is how long the latest turns took.
+	average time.Duration
+	// due has when objects that were refused have their next attempt, and last is the latest of them.
+	due  map[string]time.Time
+	last time.Time
 }
 
 // NewGate returns a gate for so many workers; zero is no limit.
-func NewGate(workers int) *Gate {
-	return &Gate{
-		late: late, slow: slow, maxWait: maxWait, seats: New[string](workers),
-		turns: map[string]map[*time.Time]struct{}{}, waiting: map[string]int{}, ended: make(chan struct{}),
-	}
+func NewGate(workers int, clk clock.PassiveClock) *Gate {
+	return &Gate{clock: clk, seats: New[string](workers), holders: map[string]*holder{}}
 }
 
-// Enter begins a turn, which leave ends. It reports false, and leave is nil, where the holder has its share: come back
-// later, with seconds between.
-func (g *Gate) Enter(holder string) (leave func(), ok bool) {
+// Enter begins the turn of an object, which leave ends. Where the holder has its share, leave is nil: the object should come
+// back after the given time. One that comes back earlier keeps its place.
+func (g *Gate) Enter(name, object string) (leave func(), retryAfter time.Duration) {
 	if g == nil {
-		return func() {}, true
+		return func() {}, 0
 	}
-	var given <-chan time.Time
-	for {
-		leave, ended := g.try(holder, given != nil)
-		switch {
-		case leave != nil:
-			return leave, true
-		case ended == nil:
-			return nil, false
-		case given == nil:
-			timer := time.NewTimer(g.maxWait)
-			defer timer.Stop()
-			given = timer.C
-			defer g.stopWaiting(holder)
-		}
-		select {
-		case <-ended:
-		case <-given:
-			return nil, false
-		}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.clock.Now()
+	g.sweep(now)
+	h := g.holders[name]
+	if h == nil {
+		h = &holder{began: map[string]time.Time{}, due: map[string]time.Time{}}
+		g.holders[name] = h
+	}
+	if !g.seats.Acquire(name) {
+		return nil, max(minRetry, h.refuse(object, now).Sub(now))
+	}
+	delete(h.due, object)
+	h.began[object] = now
+	return sync.OnceFunc(func() { g.leave(name, object) }), 0
+}
+
+func (g *Gate) leave(name, object string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seats.Release(name)
+	h := g.holders[name]
+	if h == nil {
+		return // a turn of the same object has ended before
+	}
+	if began, underWay := h.began[object]; underWay {
+		h.average = (3*h.average + g.clock.Since(began)) / 4
+		delete(h.began, object)
+	}
+	if h.idle() {
+		delete(g.holders, name)
 	}
 }
 
-// try begins a turn if there is a seat. Otherwise it returns what is closed when a turn ends, and counts one that waits
-// for it unless it is counted already; nil where it must not wait.
-func (g *Gate) try(holder string, waits bool) (leave func(), ended <-chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	began := time.Now()
-	if g.seats.Acquire(holder) {
-		if g.turns[holder] == nil {
-			g.turns[holder] = map[*time.Time]struct{}{}
-		}
-		g.turns[holder][&began] = struct{}{}
-		return sync.OnceFunc(func() { g.leave(holder, &began) }), nil
+// refuse returns when an object has its next attempt.
+func (h *holder) refuse(object string, now time.Time) time.Time {
+	if due, known := h.due[object]; known && due.After(now) {
+		return due
 	}
-	for other := range g.turns[holder] {
-		switch age := began.Sub(*other); {
-		case age >= g.late, age >= g.slow && !waits && g.waiting[holder] > 0:
-			return nil, nil
-		}
+	if h.last.Before(now) {
+		h.last = now
 	}
-	if !waits {
-		g.waiting[holder]++
+	h.last = h.last.Add(h.interval(now))
+	if latest := now.Add(maxRetry); h.last.After(latest) {
+		h.last = latest
 	}
-	return nil, g.ended
+	h.due[object] = h.last
+	return h.last
 }
 
-// stopWaiting counts one turn of a holder less that waits.
-func (g *Gate) stopWaiting(holder string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.waiting[holder]--; g.waiting[holder] <= 0 {
-		delete(g.waiting, holder)
+// interval is the time between the ends of two turns, if each takes as long as the latest did, or as it has taken already.
+func (h *holder) interval(now time.Time) time.Duration {
+	var perSecond float64
+	for _, began := range h.began {
+		perSecond += 1 / max(h.average, now.Sub(began), time.Millisecond).Seconds()
 	}
+	if perSecond == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / perSecond)
 }
 
-func (g *Gate) leave(holder string, turn *time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.seats.Release(holder)
-	if delete(g.turns[holder], turn); len(g.turns[holder]) == 0 {
-		delete(g.turns, holder)
+func (h *holder) idle() bool { return len(h.began) == 0 && len(h.due) == 0 }
+
+// sweep forgets the objects that did not come back.
+func (g *Gate) sweep(now time.Time) {
+	if now.Sub(g.swept) < sweepPeriod {
+		return
 	}
-	close(g.ended)
-	g.ended = make(chan struct{})
+	g.swept = now
+	maps.DeleteFunc(g.holders, func(_ string, h *holder) bool {
+		maps.DeleteFunc(h.due, func(_ string, due time.Time) bool { return now.Sub(due) >= sweepPeriod })
+		return h.idle()
+	})
 }

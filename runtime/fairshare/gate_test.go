@@ -4,32 +4,35 @@
 package fairshare
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// gate has four workers.
-func gate(late, maxWait time.Duration) *Gate {
-	g := NewGate(4)
-	g.late, g.maxWait = late, maxWait
-	return g
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newGate(workers int) (*Gate, *clocktesting.FakePassiveClock) {
+	clk := clocktesting.NewFakePassiveClock(epoch)
+	return NewGate(workers, clk), clk
 }
 
 // enter begins as many turns as there are for a holder at once.
 func enter(g *Gate, holder string) (leave []func()) {
 	for {
-		end, ok := g.Enter(holder)
-		if !ok {
+		end, _ := g.Enter(holder, fmt.Sprint(len(leave)))
+		if end == nil {
 			return leave
 		}
 		leave = append(leave, end)
 	}
 }
 
-// TestGateLimitsTurnsThatHangToAShare: others find some, and the next of the same holder is refused.
-func TestGateLimitsTurnsThatHangToAShare(t *testing.T) {
+func TestGateLimitsAHolderToItsShare(t *testing.T) {
 	t.Parallel()
-	g := gate(0, time.Hour) // every turn is late at once
+	g, _ := newGate(4)
 	a, b, c := enter(g, "a"), enter(g, "b"), enter(g, "c")
 	if len(a) != 2 || len(b) != 1 || len(c) != 1 {
 		t.Errorf("the first holder has %d, the second %d, the third %d; want 2, 1, 1", len(a), len(b), len(c))
@@ -40,109 +43,192 @@ func TestGateLimitsTurnsThatHangToAShare(t *testing.T) {
 	if again := enter(g, "d"); len(again) != 1 {
 		t.Errorf("a fourth holder has %d of the two that are free, want 1", len(again))
 	}
-	if len(g.turns["a"]) != 0 || len(g.turns) != 3 {
-		t.Errorf("remembered are the turns of %d holders", len(g.turns))
-	}
 }
 
-// TestGateWaitsForShortTurns: a holder alone loses nothing but time.
-func TestGateWaitsForShortTurns(t *testing.T) {
+// TestTwoTurnsOfOneObjectEnd: the second ends after the gate has forgotten the holder, or beside a turn of another object.
+func TestTwoTurnsOfOneObjectEnd(t *testing.T) {
 	t.Parallel()
-	g := gate(time.Hour, time.Hour)
-	first, _ := g.Enter("a")
-	if _, ok := g.Enter("a"); !ok {
-		t.Fatal("a holder alone does not have half")
-	}
-	entered := make(chan bool)
-	go func() {
-		_, ok := g.Enter("a")
-		entered <- ok
-	}()
-	first()
-	if !<-entered {
-		t.Error("the end of a turn was not waited for")
-	}
-}
-
-// TestGateWaitsForALimitedTime: a worker that waits is of no use.
-func TestGateWaitsForALimitedTime(t *testing.T) {
-	t.Parallel()
-	g := gate(time.Hour, 0)
-	if all := enter(g, "a"); len(all) != 2 {
-		t.Errorf("a holder alone has %d of four", len(all))
-	}
-	if leave, ok := (*Gate)(nil).Enter("a"); !ok || leave == nil {
-		t.Error("the nil Gate refuses")
-	}
-}
-
-// TestOneWaitsForASlowTurn: the others are refused, also while that one waits.
-func TestOneWaitsForASlowTurn(t *testing.T) {
-	t.Parallel()
-	g := gate(time.Hour, time.Hour)
-	g.slow = 0
-	first, _ := g.Enter("a")
-	_, _ = g.Enter("a")
-	entered := make(chan bool)
-	for range 3 {
-		go func() {
-			_, ok := g.Enter("a")
-			entered <- ok
-		}()
-	}
-	for range 2 {
-		if <-entered {
-			t.Error("more than one waits, or none is refused")
+	for _, others := range []int{0, 1} {
+		g, clk := newGate(0)
+		first, _ := g.Enter("a", "1")
+		second, _ := g.Enter("a", "1")
+		for i := range others {
+			g.Enter("a", fmt.Sprint("other", i))
+		}
+		clk.SetTime(epoch.Add(time.Second))
+		first()
+		second()
+		if h := g.holders["a"]; len(g.holders) != others || h != nil && h.average > time.Second {
+			t.Errorf("with %d others, %d holders are kept: %+v", others, len(g.holders), h)
 		}
 	}
-	first()
-	if !<-entered {
-		t.Error("the one that waited has not entered")
-	}
-	if len(g.waiting) != 0 {
-		t.Errorf("counted as waiting are %v", g.waiting)
+}
+
+func TestNilGateRefusesNone(t *testing.T) {
+	t.Parallel()
+	if leave, _ := (*Gate)(nil).Enter("a", "1"); leave == nil {
+		t.Error("it refuses")
 	}
 }
 
-// TestSlowTurnsDelayNoNeighbour: ten workers, and a queue as a controller has it. One namespace has 300 objects whose
-// turns take 0.9 s each, because its API server answers that late: less than what counts as late. The only object of another
-// namespace is behind them.
+// TestRefusedObjectsReturnInOrder: two turns of 400 ms end each 200 ms.
+func TestRefusedObjectsReturnInOrder(t *testing.T) {
+	t.Parallel()
+	g, clk := newGate(4)
+	enter(g, "a")
+	clk.SetTime(epoch.Add(400 * time.Millisecond))
+	for i, want := range []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 600 * time.Millisecond} {
+		if _, got := g.Enter("a", fmt.Sprint("waits", i)); got != want {
+			t.Errorf("object %d is due after %s, want %s", i, got, want)
+		}
+	}
+	clk.SetTime(epoch.Add(500 * time.Millisecond))
+	if _, got := g.Enter("a", "waits1"); got != 300*time.Millisecond {
+		t.Errorf("an object that came back early is due after %s, want 300ms", got)
+	}
+}
+
+func TestObjectsOfAHolderThatHangsReturnSeldom(t *testing.T) {
+	t.Parallel()
+	g, clk := newGate(4)
+	enter(g, "a")
+	clk.SetTime(epoch.Add(time.Hour))
+	for i := range 3 {
+		if _, got := g.Enter("a", fmt.Sprint("waits", i)); got != maxRetry {
+			t.Errorf("object %d is due after %s, want %s", i, got, maxRetry)
+		}
+	}
+}
+
+// TestGateForgetsObjectsThatAreDeleted: these never come back.
+func TestGateForgetsObjectsThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	g, clk := newGate(2)
+	leave := enter(g, "a")
+	g.Enter("a", "deleted")
+	leave[0]()
+	if len(g.holders) != 1 {
+		t.Fatalf("known are %d holders, want the one with an object that is due", len(g.holders))
+	}
+	clk.SetTime(epoch.Add(2 * sweepPeriod))
+	end, _ := g.Enter("b", "1")
+	if g.holders["a"] != nil {
+		t.Error("a holder without objects is remembered")
+	}
+	end()
+	if len(g.holders) != 0 {
+		t.Errorf("remembered are %d holders without objects", len(g.holders))
+	}
+}
+
+// simulation is a controller whose queue and workers run on simulated time.
+type simulation struct {
+	gate    *Gate
+	clk     *clocktesting.FakePassiveClock
+	workers int
+	// events are what happens later, in any order.
+	events []event
+	queue  []object
+	// attempts is how often an object was taken from the queue.
+	attempts int
+	// ended is when the turn of an object ended.
+	ended map[object]time.Duration
+}
+
+type object struct {
+	holder, name string
+	takes        time.Duration
+}
+
+type event struct {
+	at  time.Time
+	run func()
+}
+
+func newSimulation(workers int) *simulation {
+	gate, clk := newGate(workers)
+	return &simulation{gate: gate, clk: clk, workers: workers, ended: map[object]time.Duration{}}
+}
+
+// add puts objects of a holder into the queue, whose turns take so long each.
+func (s *simulation) add(holder string, n int, takes time.Duration) {
+	for i := range n {
+		s.queue = append(s.queue, object{holder, fmt.Sprint(i), takes})
+	}
+}
+
+func (s *simulation) after(d time.Duration, run func()) {
+	s.events = append(s.events, event{s.clk.Now().Add(d), run})
+}
+
+// run ends when every object had its turn.
+func (s *simulation) run() {
+	for {
+		for s.workers > 0 && len(s.queue) > 0 {
+			next := s.queue[0]
+			s.queue = s.queue[1:]
+			s.attempt(next)
+		}
+		if len(s.events) == 0 {
+			return
+		}
+		i := 0
+		for j := range s.events {
+			if s.events[j].at.Before(s.events[i].at) {
+				i = j
+			}
+		}
+		next := s.events[i]
+		s.events = slices.Delete(s.events, i, i+1)
+		s.clk.SetTime(next.at)
+		next.run()
+	}
+}
+
+func (s *simulation) attempt(o object) {
+	s.attempts++
+	leave, retryAfter := s.gate.Enter(o.holder, o.name)
+	if leave == nil {
+		s.after(retryAfter, func() { s.queue = append(s.queue, o) })
+		return
+	}
+	s.workers--
+	s.after(o.takes, func() {
+		leave()
+		s.workers++
+		s.ended[o] = s.clk.Since(epoch)
+	})
+}
+
+// TestSlowTurnsDelayNoNeighbour: the only object of one namespace is in the queue behind 300 of another, whose API server
+// answers late.
 func TestSlowTurnsDelayNoNeighbour(t *testing.T) {
 	t.Parallel()
-	const workers, objects = 10, 300
-	gate := NewGate(workers)
-	queue := make(chan string, 100*objects)
-	for range objects {
-		queue <- "slow"
+	for _, takes := range []time.Duration{50 * time.Millisecond, 900 * time.Millisecond, 30 * time.Second} {
+		s := newSimulation(10)
+		s.add("slow", 300, takes)
+		s.add("neighbour", 1, time.Millisecond)
+		s.run()
+		if waited := s.ended[object{"neighbour", "0", time.Millisecond}]; waited != time.Millisecond {
+			t.Errorf("the neighbour's object waited %s for turns of %s", waited, takes)
+		}
 	}
-	queue <- "neighbour"
-	began, done := time.Now(), make(chan time.Duration, 1)
-	stop := make(chan struct{})
-	defer close(stop)
-	for range workers {
-		go func() {
-			for {
-				var of string
-				select {
-				case of = <-queue:
-				case <-stop:
-					return
-				}
-				leave, ok := gate.Enter(of)
-				if !ok {
-					time.AfterFunc(5*time.Second, func() { queue <- of }) // busyRetry
-					continue
-				}
-				if of == "neighbour" {
-					done <- time.Since(began)
-				} else {
-					time.Sleep(900 * time.Millisecond)
-				}
-				leave()
-			}
-		}()
-	}
-	if waited := <-done; waited > 2*time.Second {
-		t.Errorf("the neighbour's object waited %s for %d objects of another namespace", waited.Round(100*time.Millisecond), objects)
+}
+
+// TestAHolderAloneLosesLittle: compared with half of the workers that are always busy.
+func TestAHolderAloneLosesLittle(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} {
+		const workers, objects = 20, 1000
+		s := newSimulation(workers)
+		s.add("alone", objects, takes)
+		s.run()
+		best := objects * takes / (workers / 2)
+		if took := s.clk.Since(epoch); len(s.ended) != objects || took > best*5/4+2*minRetry {
+			t.Errorf("%d turns of %s took %s, and at best %s", len(s.ended), takes, took, best)
+		}
+		if each := float64(s.attempts) / objects; each > 4+takes.Seconds()*10 {
+			t.Errorf("turns of %s: %.1f attempts each", takes, each)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,21 @@ const (
 	textFormat = "text"
 	jsonFormat = "json"
 )
+
+// maxLine is how many bytes of a line are written: it may quote what a server or a Secret of a tenant has.
+const maxLine = 64 << 10
+
+// truncatedLines writes the beginning of lines that are too long; in the JSON format the rest of such a line is missing too.
+type truncatedLines struct{ out io.Writer }
+
+// Write implements io.Writer. Both formats write each line by one call.
+func (t truncatedLines) Write(line []byte) (int, error) {
+	if len(line) <= maxLine {
+		return t.out.Write(line)
+	}
+	_, err := t.out.Write(append(bytes.ToValidUTF8(line[:maxLine:maxLine], nil), "…\n"...))
+	return len(line), err
+}
 
 // logging are the flags of the log.
 type logging struct {
@@ -103,6 +119,7 @@ func (f *format) Set(value string) error {
 
 // logger returns the logger that the flags describe.
 func (l *logging) logger(out io.Writer) logr.Logger {
+	out = truncatedLines{out}
 	if l.format == jsonFormat {
 		return logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.Level(-l.verbosity), ReplaceAttr: asKubernetes}))
 	}

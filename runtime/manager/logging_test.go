@@ -9,6 +9,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestLevelsThatLogSecretsAreRefused: beyond level 7 client-go logs the bodies of requests.
@@ -59,5 +60,30 @@ func TestLogFormats(t *testing.T) {
 	}
 	if waiting["v"] != 1.0 || failed["err"] != "no answer" || failed["level"] != "ERROR" {
 		t.Errorf("the others are %v and %v", waiting, failed)
+	}
+}
+
+// TestLongLinesAreTruncated: a server or a Secret of a tenant may be quoted in a line, and the log is everybody's.
+func TestLongLinesAreTruncated(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{textFormat, jsonFormat} {
+		o, err := Parse("program", []string{"--log-format=" + format}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &bytes.Buffer{}
+		logger := o.logging.logger(out)
+		logger.Info("created port", "port", strings.Repeat("\x01ä", 1<<20))
+		logger.Error(errors.New(strings.Repeat("x", 1<<20)), "listing instances")
+		logger.Info("created port", "port", "short")
+		lines := strings.SplitAfter(out.String(), "\n")
+		if len(lines) != 4 || !strings.Contains(lines[0], "created port") || !strings.Contains(lines[2], "short") || lines[3] != "" {
+			t.Fatalf("%s: %d lines of %d bytes, want 3 and their messages", format, len(lines)-1, out.Len())
+		}
+		for _, line := range lines {
+			if len(line) > maxLine+len("…\n") || !utf8.ValidString(line) {
+				t.Errorf("%s: a line has %d bytes, or a part of a character", format, len(line))
+			}
+		}
 	}
 }

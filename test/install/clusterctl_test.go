@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"drover.io/test/controlplane"
 	"drover.io/test/controlplane/binaries"
 	"drover.io/test/interop/peer"
 )
@@ -30,12 +32,13 @@ const certManagerVersion = "v1.21.1"
 // clusterctl is upstream's program against one API server.
 type clusterctl struct {
 	peers                       *peer.Peers
+	plane                       *controlplane.ControlPlane
 	program, kubeconfig, folder string
 }
 
 // newClusterctl compiles clusterctl. make interop requests that; the other tests do not need it. WriteRepository needs no
 // manager of upstream but kustomize, which is always compiled.
-func newClusterctl(t *testing.T, kubeconfig []byte) clusterctl {
+func newClusterctl(t *testing.T, plane *controlplane.ControlPlane) clusterctl {
 	t.Helper()
 	root, err := binaries.Root()
 	if err != nil {
@@ -45,9 +48,9 @@ func newClusterctl(t *testing.T, kubeconfig []byte) clusterctl {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := clusterctl{peers: peers, program: peers.Path(peer.Clusterctl), folder: t.TempDir()}
+	c := clusterctl{peers: peers, plane: plane, program: peers.Path(peer.Clusterctl), folder: t.TempDir()}
 	c.kubeconfig = filepath.Join(c.folder, "kubeconfig")
-	if err := os.WriteFile(c.kubeconfig, kubeconfig, 0o600); err != nil {
+	if err := os.WriteFile(c.kubeconfig, plane.AdminKubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -109,7 +112,7 @@ func startClusterctl(t *testing.T) (clusterctl, client.Client) {
 		t.Skip("make interop runs this: it compiles clusterctl")
 	}
 	plane, c := start(t)
-	return newClusterctl(t, plane.AdminKubeconfig()), c
+	return newClusterctl(t, plane), c
 }
 
 // applyCertManagerKinds creates the kinds of cert-manager that clusterctl init demands.
@@ -186,6 +189,41 @@ func TestClusterctl(t *testing.T) {
 	if got := uids(t, c, objects); !slices.Equal(got, kept) {
 		t.Errorf("objects were replaced by the removal of the namespace: got %v, want %v", got, kept)
 	}
+}
+
+// TestClusterctlUpgradeKeepsTheLabelProtected has a tenant try to label its namespace all the time while the providers are
+// upgraded: their objects are deleted and created again.
+func TestClusterctlUpgradeKeepsTheLabelProtected(t *testing.T) {
+	ctl, c := startClusterctl(t)
+	createUsers(t, c)
+	applyCertManagerKinds(t, c)
+	before, after := ctl.config(t, version, externalCertManager), ctl.config(t, nextVersion, externalCertManager)
+	ctl.mustRun(t, "init", "--config", before, "--core", "cluster-api:"+version, "--bootstrap", "drover:"+version, "--control-plane", "-",
+		"--infrastructure", "drover-aws:"+version)
+	tenant := userClient(t, ctl.plane, "all")
+	await(t, "the policy is in force", func(ctx context.Context) error {
+		if patchNamespace(ctx, tenant, allowCredentials, client.DryRunAll) == nil {
+			return errors.New("a tenant can label its namespace")
+		}
+		return nil
+	})
+	ctx, end := context.WithCancel(t.Context())
+	labelled := make(chan int)
+	go func() {
+		succeeded := 0
+		for ctx.Err() == nil {
+			if patchNamespace(ctx, tenant, allowCredentials, client.DryRunAll) == nil {
+				succeeded++
+			}
+		}
+		labelled <- succeeded
+	}()
+	ctl.mustRun(t, "upgrade", "apply", "--config", after, "--contract", "v1beta2")
+	end()
+	if succeeded := <-labelled; succeeded > 0 {
+		t.Errorf("a tenant labelled its namespace %d times during the upgrade", succeeded)
+	}
+	wantProviders(t, c, nextVersion, "bootstrap-drover", "cluster-api", "infrastructure-drover-aws")
 }
 
 // TestClusterctlComposesProviders installs providers of Drover and of Cluster API together by one clusterctl init, in both

@@ -27,7 +27,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -80,10 +79,6 @@ type Reconciler struct {
 	failedReads expiring.Map[string, error]
 }
 
-// busyRetry is the least time after which a BootstrapConfig is reconciled again whose namespace has its share of the
-// workers. API servers that do not answer hold a worker for seconds.
-const busyRetry = 5 * time.Second
-
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/finalizers,verbs=update
@@ -93,7 +88,7 @@ const busyRetry = 5 * time.Second
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.share = fairshare.NewGate(r.Workers)
+	r.share = fairshare.NewGate(r.Workers, r.Clock)
 	r.failedReads.Clock, r.failedReads.TTL = r.Clock, failedReadMemory
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&bootstrapv1.BootstrapConfig{}, builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.Or[client.Object](
@@ -108,10 +103,10 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 
 // Reconcile brings one BootstrapConfig a step further. It writes the status once, and only if it changed.
 func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.BootstrapConfig) (reconcile.Result, error) {
-	leave, ok := r.share.Enter(config.Namespace)
-	if !ok {
-		ctrl.LoggerFrom(ctx).V(1).Info("postponed: the namespace has its share of the workers")
-		return reconcile.Result{RequeueAfter: wait.Jitter(busyRetry, 0.5)}, nil
+	leave, retryAfter := r.share.Enter(config.Namespace, config.Name)
+	if leave == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", retryAfter)
+		return reconcile.Result{RequeueAfter: retryAfter}, nil
 	}
 	defer leave()
 	observed := config.Status.DeepCopy()

@@ -167,9 +167,9 @@ func (a *approver) tokenOf(ctx context.Context, username string) (*corev1.Secret
 	return secret, nil
 }
 
-// claim binds a token to one key: it writes the key into the token before anything is approved. A kubelet that restarts
-// requests a certificate for the same key again, and an attacker with a stolen token has another key. The error is a
-// *policy.Refusal where the token is not valid for this request.
+// claim binds a token to one key: it writes the key into the token before anything is approved, so that an attacker with a
+// stolen token, who has another key, comes too late. So does a kubelet that was restarted between the approval and the
+// certificate, since it has a new key too. The error is a *policy.Refusal where the token is not valid for this request.
 func (a *approver) claim(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, node string, secret *corev1.Secret) error {
 	_, err := a.connection.Core.Nodes().Get(ctx, node, metav1.GetOptions{})
 	switch {

@@ -73,7 +73,7 @@ func (c *Cloud) fault(action string) Fault {
 
 // isCreationCode reports whether a code is an answer to RunInstances only.
 func isCreationCode(code string) bool {
-	return code == "InsufficientInstanceCapacity" || code == "VcpuLimitExceeded"
+	return code == "InsufficientInstanceCapacity" || code == "InsufficientFreeAddressesInSubnet" || code == "VcpuLimitExceeded"
 }
 
 // act checks the signature and the parameters of a request and carries it out.

@@ -6,6 +6,7 @@ package account_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/runtime/httplimit"
+	"drover.io/runtime/logtest"
 )
 
 // reader is a driver that reads a long answer of a server, and leaves it open.
@@ -112,5 +114,37 @@ func TestLongErrorsAreShortened(t *testing.T) {
 		if !driver.IsUnauthorized(err) || errors.Is(err, long) || len(err.Error()) > 8<<10 {
 			t.Errorf("%s: got a %T of %d bytes", name, err, len(err.Error()))
 		}
+	}
+}
+
+// TestLongErrorsOfCredentialsAreShortened: whoever may create Secrets chooses what an error about one quotes, and it is logged
+// with each refresh of the account.
+func TestLongErrorsOfCredentialsAreShortened(t *testing.T) {
+	t.Parallel()
+	cloud := cloudOf(nil)
+	cloud.Connect = func(_ context.Context, _ driver.Account, credentials driver.Credentials) (driver.Driver[fake.Config], error) {
+		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("there is no cloud %q", credentials["token"])}
+	}
+	cache := account.NewCache(cloud, account.Options{
+		Secrets: secrets{{Namespace: "a", Name: "1"}: strings.Repeat("x", 1<<20)}, Now: time.Now, Changed: func(driver.Identity) {}, Interval: time.Millisecond,
+	})
+	_, err := cache.Driver(t.Context(), &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, Spec: infrav1.SimMachineSpec{InstanceType: "1"}})
+	if !driver.IsUnauthorized(err) || len(err.Error()) > 8<<10 {
+		t.Errorf("got a %T of %d bytes", err, len(err.Error()))
+	}
+	log := &logtest.Recorder{}
+	ctx, cancel := context.WithTimeout(log.Context(t.Context()), 10*time.Second)
+	ended := make(chan error)
+	go func() { ended <- cache.Start(ctx) }()
+	for len(log.Lines("refreshing inventory")) == 0 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	lines := log.Lines("refreshing inventory")
+	if len(lines) == 0 || len(lines[0]) > 8<<10 {
+		t.Errorf("logged %d lines with %d bytes", len(lines), len(strings.Join(lines, "")))
 	}
 }

@@ -249,7 +249,7 @@ func (c *Cache[M, C]) renew(ctx context.Context, k key, e *entry[C]) error {
 	})
 	e.guard.note(ctx, "connect", err)
 	if err != nil {
-		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, err)
+		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, boundError(err))
 	}
 	if e.connected == nil {
 		logAccount(ctx, k, "added account")

@@ -158,8 +158,11 @@ func (v *Inventory[C]) refreshIfDue(ctx context.Context, id driver.Identity) err
 	}
 	defer v.refreshing.Unlock()
 	if _, due := v.due(id); due {
-		// After a transient failure of a list, the entries are used as they are.
-		if err := v.refresh(ctx); err != nil && !errors.Is(err, ErrTooMany) && (never || ctx.Err() != nil) {
+		// After a transient failure of a list, the entries are used as they are. What can never be listed, such as a datacenter
+		// that does not exist, is read by itself.
+		err := v.refresh(ctx)
+		unlisted := errors.Is(err, ErrTooMany) || driver.IsInvalidConfiguration(err)
+		if err != nil && !unlisted && (never || ctx.Err() != nil) {
 			return err
 		}
 	}

@@ -257,6 +257,24 @@ func TestInstanceIsReadWhileListsFail(t *testing.T) {
 	b.wantCalls("get", 1) // a settled instance costs no call
 }
 
+// TestWhatCannotBeListedIsReadDirectly, each time, so that a machine of a datacenter that does not exist can be deleted.
+func TestWhatCannotBeListedIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			return fake.Fault{Err: &driver.InvalidConfigurationError{Field: "spec.datacenter", Err: errors.New("there is none of this name")}}
+		}
+		return fake.Fault{}
+	}
+	for range 3 {
+		if _, err := b.get(0); !driver.IsNotFound(err) {
+			t.Errorf("got %v, want a NotFoundError", err)
+		}
+		b.pass(time.Minute)
+	}
+}
+
 func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})

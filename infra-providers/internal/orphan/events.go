@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 )
 
 // event is a line of the log and an event of a Cluster about one resource.
@@ -28,7 +29,7 @@ func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster
 		values = append(values, "resource", thing.Kind+"/"+thing.ID)
 	}
 	ctrl.LoggerFrom(ctx).Info(e.log, append(values, "reason", e.reason)...)
-	c.Events.Eventf(cluster, nil, corev1.EventTypeWarning, e.reason, e.action, "%s", e.note)
+	c.Events.Eventf(cluster, nil, corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
 }
 
 // machineKind is the kind of the cloud's machines, as the key of the log.
@@ -76,19 +77,38 @@ func foundDuplicate(thing Resource) event {
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
+// maxListed is how many bytes the resources of a Cluster have in a line of the log: a server that a Secret names chooses their
+// IDs. Those of some hundred instances are shorter.
+const maxListed = 32 << 10
+
+// missingCluster is what belongs to a Cluster that does not exist here.
+type missingCluster struct {
+	count, bytes int
+	// resources are the first of them.
+	resources []string
+}
+
 // reportMissing logs once what belongs to Clusters that do not exist here. There is no object for an event.
 func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classified) {
-	missing, things := map[driver.Owner]bool{}, map[driver.Owner][]string{}
+	missing, found := map[driver.Owner]bool{}, map[driver.Owner]*missingCluster{}
 	for _, thing := range classified {
-		if thing.Class == ClassClusterMissing {
-			owner := thing.Identity.Owner
-			missing[owner], things[owner] = true, append(things[owner], thing.Kind+"/"+thing.ID)
+		if thing.Class != ClassClusterMissing {
+			continue
+		}
+		owner := thing.Identity.Owner
+		if !missing[owner] {
+			missing[owner], found[owner] = true, &missingCluster{}
+		}
+		of := found[owner]
+		of.count++
+		if of.bytes += len(thing.Kind) + len(thing.ID); of.bytes <= maxListed {
+			of.resources = append(of.resources, thing.Kind+"/"+thing.ID)
 		}
 	}
-	for owner, found := range things {
+	for owner, of := range found {
 		if !c.missing[owner] {
 			ctrl.LoggerFrom(ctx).Info("found instances of a Cluster that does not exist in this management cluster",
-				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", len(found), "resources", found)
+				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", of.count, "resources", of.resources)
 		}
 	}
 	c.missing = missing

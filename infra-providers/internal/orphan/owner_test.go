@@ -259,3 +259,20 @@ func TestMissingClusterIsReportedOnce(t *testing.T) {
 		t.Errorf("logged %q, want one line with the Cluster and what was found", lines)
 	}
 }
+
+// TestManyInstancesOfAMissingClusterAreALineOfTheLog: the server that a Secret names chooses how many there are, and how long
+// their IDs are.
+func TestManyInstancesOfAMissingClusterAreALineOfTheLog(t *testing.T) {
+	t.Parallel()
+	owner := driver.Identity{Owner: driver.Owner{UID: "gone", Namespace: "team", Name: "edge"}}
+	found := []Classified{{Class: ClassClusterMissing, Resource: Resource{Kind: "volume", ID: "first", Identity: owner}}}
+	for range 10_000 {
+		found = append(found, Classified{Class: ClassClusterMissing, Resource: Resource{Kind: "volume", ID: strings.Repeat("x", 1000), Identity: owner}})
+	}
+	recorder := &logtest.Recorder{}
+	(&Collector[*infrav1.SimMachine, fake.Config]{}).reportMissing(recorder.Context(t.Context()), found)
+	lines := recorder.Lines("found instances of a Cluster")
+	if len(lines) != 1 || len(lines[0]) > 48<<10 || !strings.Contains(lines[0], "volume/first") || !strings.Contains(lines[0], `"count"=10001`) {
+		t.Errorf("logged %d lines of %d bytes, want one short line with the number of all", len(lines), len(strings.Join(lines, "")))
+	}
+}

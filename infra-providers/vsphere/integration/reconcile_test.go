@@ -64,6 +64,19 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestMachineOfAnUnknownDatacenterIsDeleted at once, although no list of that datacenter succeeds.
+func TestMachineOfAnUnknownDatacenterIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := shared.NewHarness(t, "vsphere")
+	server, _ := startVCenter(t)
+	s.Create(credentialsSecret("good", server, "secret"))
+	serve(t, s)
+	machine := newMachine("worker-1", infrav1.VSphereMachineSpec{CredentialsSecretName: "good", Template: "DC0_C0_RP0_VM0", Datacenter: "nope"})
+	s.CreateMachine(machine, "")
+	s.Expect(s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.datacenter"))
+	s.Delete(machine)
+}
+
 // TestTemplateCapacity requires the capacity of a template, which scaling from zero needs.
 func TestTemplateCapacity(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,7 @@ func TestInfraMachineFields(t *testing.T) {
 			"failureDomain": "status-zone", "interruptible": true,
 			"addresses": []any{
 				fields{"type": "InternalIP", "address": "10.0.0.1"}, "odd", fields{"type": "ExternalIP"}, fields{"address": "10.0.0.2"},
+				fields{"type": "PodCIDR", "address": "10.1.0.0/24"},
 				fields{"type": "Hostname", "address": "h"},
 			},
 		},

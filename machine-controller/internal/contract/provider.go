@@ -5,6 +5,9 @@ package contract
 
 import (
 	"maps"
+	"math"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,22 +56,25 @@ func (m *InfraMachine) Interruptible() bool {
 // maxAddresses and maxAddress are how many addresses the status of a Machine may have, and how many bytes each.
 const maxAddresses, maxAddress = 256, 256
 
+// addressTypes are those that the status of a Machine may have.
+var addressTypes = []clusterv1.MachineAddressType{
+	clusterv1.MachineHostName, clusterv1.MachineExternalIP, clusterv1.MachineInternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalDNS,
+}
+
 // Addresses lists the machine's addresses in the provider's order, and whether it reports any list at all;
-// entries without a type or an address are dropped.
+// entries without an address, or of a type that a Machine does not have, are dropped.
 func (m *InfraMachine) Addresses() (addresses clusterv1.MachineAddresses, reported bool) {
 	list, reported, _ := unstructured.NestedSlice(m.Unstructured.Object, "status", "addresses")
 	for _, each := range list {
 		fields, ok := each.(map[string]any)
-		if !ok || text(fields, "type") == "" || text(fields, "address") == "" || len(text(fields, "address")) > maxAddress {
+		kind := clusterv1.MachineAddressType(text(fields, "type"))
+		if !ok || !slices.Contains(addressTypes, kind) || text(fields, "address") == "" || len(text(fields, "address")) > maxAddress {
 			continue
 		}
 		if len(addresses) == maxAddresses {
 			break
 		}
-		addresses = append(addresses, clusterv1.MachineAddress{
-			Type:    clusterv1.MachineAddressType(text(fields, "type")),
-			Address: text(fields, "address"),
-		})
+		addresses = append(addresses, clusterv1.MachineAddress{Type: kind, Address: text(fields, "address")})
 	}
 	return addresses, reported
 }
@@ -145,7 +151,19 @@ func (c *ControlPlane) Initialized() bool {
 // Endpoint is where the API server answers; zero when the provider does not supply it.
 func (c *ControlPlane) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
 
+// hostName matches what is no IP address and may be the host of a Cluster's endpoint.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*[.]?$`)
+
+// endpoint is without the scheme that some providers write before the host, as that of EKS does. One that a Cluster cannot
+// have counts as none: the API server would refuse it with everything else that is written to the Cluster.
 func endpoint(o *Object) clusterv1.APIEndpoint {
+	host := strings.TrimSuffix(strings.TrimPrefix(o.text("spec", "controlPlaneEndpoint", "host"), "https://"), "/")
 	port, _, _ := unstructured.NestedInt64(o.Unstructured.Object, "spec", "controlPlaneEndpoint", "port")
-	return clusterv1.APIEndpoint{Host: o.text("spec", "controlPlaneEndpoint", "host"), Port: int32(port)}
+	ip, err := netip.ParseAddr(host)
+	isIP := err == nil && ip.Zone() == "" && !ip.Is4In6()
+	isName := len(host) <= 253 && hostName.MatchString(host) && strings.Trim(host, "0123456789.") != ""
+	if !isIP && !isName || port < 0 || port > math.MaxUint16 {
+		return clusterv1.APIEndpoint{}
+	}
+	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}
 }

@@ -47,10 +47,6 @@ import (
 // answerRetry is how long to wait after a request that the workload cluster did not answer.
 const answerRetry = 2 * time.Second
 
-// busyRetry is how long a Machine waits whose namespace uses its share of the workers, because the API servers of its
-// workload clusters are slow.
-const busyRetry = 5 * time.Second
-
 // reconcileTimeout is how long one reconcile may take, however many requests to a workload cluster it makes.
 const reconcileTimeout = 2 * time.Minute
 
@@ -102,7 +98,7 @@ type phase interface {
 // Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.setPhases()
-	r.fairShare = fairshare.NewGate(r.Workers)
+	r.fairShare = fairshare.NewGate(r.Workers, r.Clock)
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.ExternalChanges())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
@@ -141,10 +137,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the cache to show the last write", "after", staleCacheRetry)
 		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
 	}
-	leave, ok := r.fairShare.Enter(m.Namespace)
-	if !ok {
-		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", busyRetry)
-		return reconcile.Result{RequeueAfter: busyRetry}, nil
+	leave, retryAfter := r.fairShare.Enter(m.Namespace, m.Name)
+	if leave == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", retryAfter)
+		return reconcile.Result{RequeueAfter: retryAfter}, nil
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)

@@ -5,6 +5,7 @@ package machine
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -16,17 +17,19 @@ import (
 // TestANamespaceHoldsHalfOfTheWorkers has one with as many Machines at work as it may have, whose API servers take their time.
 func TestANamespaceHoldsHalfOfTheWorkers(t *testing.T) {
 	t.Parallel()
-	r := &Reconciler{Clock: testingclock.NewFakePassiveClock(epoch), fairShare: fairshare.NewGate(2)}
+	clk := testingclock.NewFakePassiveClock(epoch)
+	r := &Reconciler{Clock: clk, fairShare: fairshare.NewGate(2, clk)}
 	r.writes.Clock = r.Clock
-	leave, _ := r.fairShare.Enter("tenant")
+	leave, _ := r.fairShare.Enter("tenant", "busy")
 	defer leave()
+	clk.SetTime(epoch.Add(3 * time.Second))
 	result, err := r.Reconcile(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "m", UID: "m"}})
-	if err != nil || result.RequeueAfter != busyRetry {
-		t.Errorf("got %v, %v; want another attempt after %s", result, err, busyRetry)
+	if err != nil || result.RequeueAfter != 3*time.Second {
+		t.Errorf("got %v, %v; want another attempt after 3s, which the other has taken so far", result, err)
 	}
-	if leave, ok := r.fairShare.Enter("other"); !ok {
+	if other, _ := r.fairShare.Enter("other", "m"); other == nil {
 		t.Error("another namespace finds no worker")
 	} else {
-		leave()
+		other()
 	}
 }

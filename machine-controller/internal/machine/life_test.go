@@ -21,6 +21,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/machine/nodesync"
 )
 
 // testMachine is one Machine; the test acts as its provider and kubelet.
@@ -165,6 +167,22 @@ func TestFromCreationToRunning(t *testing.T) {
 	}
 	if slices.Contains(l.node.Spec.Taints, clusterv1.NodeUninitializedTaint) {
 		t.Error("the Node is still tainted as uninitialized")
+	}
+}
+
+// The record costs no write of its own.
+func TestRestrictedLabelsAreRecordedWithTheProviderID(t *testing.T) {
+	t.Parallel()
+	l := newTestMachine(t, "m")
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(m.Status.Phase).NotTo(gomega.BeEmpty()) // it is written after the rest of the Machine
+	})
+	if recorded := nodesync.Recorded(l.machine); len(recorded) > 0 {
+		t.Errorf("%v is recorded before there is an instance", recorded)
+	}
+	l.provision()
+	if recorded := nodesync.Recorded(l.machine); !recorded["node-role.kubernetes.io/worker"] {
+		t.Errorf("%v is recorded of a Machine with a Node", recorded)
 	}
 }
 

@@ -36,11 +36,11 @@ type node struct {
 }
 
 func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
-	p.sync.RecordRestricted(s.machine)
 	s.connection = p.workloads.State(s.clusterKey())
 	if !hasInstance(s) {
 		return reconcile.Result{}, nil
 	}
+	p.sync.RecordRestricted(s.machine) // in the write that has the providerID
 	if err := p.checkProviderIDConflict(ctx, s); err != nil {
 		s.node.err = err
 		if isProviderIDConflict(err) {

@@ -27,7 +27,7 @@ func (r *Reconciler) setNodeConditions(s *state, now time.Time) reconcile.Result
 		return r.setDisconnected(s, now)
 	}
 	if node := s.node.object; node != nil {
-		conditions.Set(s.machine, nodeReady(node))
+		conditions.Set(s.machine, nodeReady(node, now))
 		conditions.Set(s.machine, nodeHealthy(node))
 		return reconcile.Result{}
 	}
@@ -113,7 +113,9 @@ func setNodeReadyAndHealthy(m *clusterv1.Machine, condition metav1.Condition) {
 	}
 }
 
-func nodeReady(node *corev1.Node) metav1.Condition {
+// nodeReady has of the Node's condition only what the status of a Machine can have: the API of Nodes accepts any status and
+// time, and root on the host writes both.
+func nodeReady(node *corev1.Node, now time.Time) metav1.Condition {
 	ready := metav1.Condition{
 		Type:    clusterv1.MachineNodeReadyCondition,
 		Status:  metav1.ConditionUnknown,
@@ -124,13 +126,16 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	if found == nil {
 		return ready
 	}
-	ready.Status, ready.Message, ready.LastTransitionTime = metav1.ConditionStatus(found.Status), "", found.LastTransitionTime
+	ready.Message = ""
+	if at := found.LastTransitionTime; at.Unix() > 0 && !at.After(now) {
+		ready.LastTransitionTime = at
+	}
 	switch found.Status {
 	case corev1.ConditionTrue:
-		ready.Reason = clusterv1.MachineNodeReadyReason
+		ready.Status, ready.Reason = metav1.ConditionTrue, clusterv1.MachineNodeReadyReason
 		return ready
 	case corev1.ConditionFalse:
-		ready.Reason = clusterv1.MachineNodeNotReadyReason
+		ready.Status, ready.Reason = metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason
 	}
 	if found.Message != "" {
 		ready.Message = "* Node.Ready: " + requesterror.Truncate(found.Message)

@@ -117,7 +117,7 @@ func TestNodeReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: test.status, Reason: test.reason, Message: test.message}
-			if diff := cmp.Diff(want, nodeReady(nodeWith(test.reported))); diff != "" {
+			if diff := cmp.Diff(want, nodeReady(nodeWith(test.reported), time.Now())); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -128,7 +128,7 @@ func TestNodeReadyKeepsTheTimeOfTheNode(t *testing.T) {
 	t.Parallel()
 	node := nodeWith(map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"True"}})
 	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(epoch)
-	if got := nodeReady(node).LastTransitionTime; !got.Time.Equal(epoch) {
+	if got := nodeReady(node, epoch).LastTransitionTime; !got.Time.Equal(epoch) {
 		t.Errorf("it turned at %s, want %s", got, epoch)
 	}
 }

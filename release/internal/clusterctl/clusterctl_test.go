@@ -126,6 +126,37 @@ func TestEachProviderBringsItsOwnKinds(t *testing.T) {
 	}
 }
 
+// TestAnUpgradeKeepsTheProvidersCredentialsProtected: clusterctl upgrades one provider after the other, and deletes all its
+// objects but its kinds before it creates them again. Meanwhile those of another one protect the label of Namespaces.
+func TestAnUpgradeKeepsTheProvidersCredentialsProtected(t *testing.T) {
+	t.Parallel()
+	folder := write(t)
+	bound := func(label, file string) any {
+		policies := map[string]any{}
+		var names []string
+		for _, object := range objects(t, filepath.Join(folder, label, "v0.2.3", file)) {
+			switch {
+			case !strings.HasSuffix(object.GetName(), "-own-credentials"):
+			case object.GetKind() == "ValidatingAdmissionPolicy":
+				policies[object.GetName()] = object.Object["spec"]
+			case object.GetKind() == "ValidatingAdmissionPolicyBinding":
+				name, _, _ := unstructured.NestedString(object.Object, "spec", "policyName")
+				names = append(names, name)
+			}
+		}
+		if len(names) != 1 || policies[names[0]] == nil {
+			t.Fatalf("%s has the bindings %q and %d policies", label, names, len(policies))
+		}
+		return policies[names[0]]
+	}
+	want := bound("infrastructure-drover-aws", "infrastructure-components.yaml")
+	for label, file := range map[string]string{"cluster-api": "core-components.yaml", "bootstrap-drover": "bootstrap-components.yaml"} {
+		if diff := cmp.Diff(want, bound(label, file)); diff != "" {
+			t.Errorf("%s protects otherwise than a provider: %s", label, diff)
+		}
+	}
+}
+
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	got, err := os.ReadFile(filepath.Join(write(t), "bootstrap-drover", "v0.2.3", "metadata.yaml"))

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -117,6 +118,9 @@ func (c *Cache) Update(obj any) error {
 	if err != nil {
 		return err
 	}
+	if !isName(node.Name) {
+		return nil
+	}
 	c.mu.Lock()
 	before := c.nodes[node.Name]
 	unchanged := before != nil && same(before, node)
@@ -171,7 +175,9 @@ func (c *Cache) Replace(list []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		arrived, sum = append(arrived, node), sum+size(node)
+		if isName(node.Name) {
+			arrived, sum = append(arrived, node), sum+size(node)
+		}
 	}
 
 	c.mu.Lock()
@@ -312,6 +318,10 @@ func (c *Cache) unindex(node *corev1.Node) {
 	}
 	c.byProviderID[id] = slices.Clip(rest)
 }
+
+// isName reports whether a Node can have the name: only an API server that is not Kubernetes' own answers with another, to
+// which no Machine could refer.
+func isName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 func slimNode(obj any) (*corev1.Node, error) {
 	node, isNode := obj.(*corev1.Node)
