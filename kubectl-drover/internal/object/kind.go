@@ -18,6 +18,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/runtime/spelling"
 )
 
 // Kind is a kind that the commands know.
@@ -69,7 +70,7 @@ func KindOf(word string, mapper meta.RESTMapper) (Kind, error) {
 	case !meta.IsNoMatchError(err):
 		return Kind{}, err
 	}
-	if near := Nearest(lower, names); near != "" {
+	if near, found := spelling.Nearest(lower, names); found {
 		return Kind{}, fmt.Errorf("there is no kind %q; did you mean %q?", word, near)
 	}
 	return Kind{}, fmt.Errorf("there is no kind %q; try one of %s, or that of a provider", word, strings.Join(names, ", "))

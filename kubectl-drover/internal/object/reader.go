@@ -24,6 +24,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/runtime/spelling"
 )
 
 // chunk is how many objects one answer of the API server has.
@@ -101,7 +102,8 @@ func (r *Reader) nearest(ctx context.Context, kind Kind, key client.ObjectKey) s
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
-	return Nearest(key.Name, names)
+	near, _ := spelling.Nearest(key.Name, names)
+	return near
 }
 
 func listKind(kind schema.GroupVersionKind) schema.GroupVersionKind {

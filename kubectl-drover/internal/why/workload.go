@@ -16,6 +16,7 @@ import (
 
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/spelling"
 )
 
 // maxFacts is how many PodDisruptionBudgets or volumes an answer has.
@@ -105,7 +106,8 @@ func (f *Finder) machineOfNode(ctx context.Context, namespace, name string) (*cl
 		return nil, err
 	}
 	if found == nil {
-		return nil, &object.NotFoundError{Kind: "Machine with the Node", Key: client.ObjectKey{Namespace: namespace, Name: name}, Near: object.Nearest(name, names)}
+		near, _ := spelling.Nearest(name, names)
+		return nil, &object.NotFoundError{Kind: "Machine with the Node", Key: client.ObjectKey{Namespace: namespace, Name: name}, Near: near}
 	}
 	return found, nil
 }

@@ -3,8 +3,8 @@
 
 // Package crdvalidation applies to an object what an API server with Drover's CustomResourceDefinitions does when the object is
 // created: unknown fields are refused, defaults are set, and the schema with its rules in CEL is checked. It uses the API
-// server's own code, so that the messages are the same. It does not see other objects and admission policies. Package
-// preview calls it.
+// server's own code, so that the messages are the same. It does not see other objects and admission policies. The
+// previews of bootstrap and the plugin of kubectl call it.
 package crdvalidation
 
 import (

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/spelling"
+	"drover.io/runtime/spelling"
 )
 
 // ownDomain ends the groups of this project.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"drover.io/bootstrap/internal/crdvalidation"
+	"drover.io/runtime/crdvalidation"
 )
 
 func TestKindsThatThereAreNot(t *testing.T) {

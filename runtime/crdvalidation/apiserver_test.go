@@ -6,7 +6,6 @@ package crdvalidation_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,23 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"drover.io/bootstrap/internal/crdvalidation"
-	"drover.io/bootstrap/internal/testenv"
+	"drover.io/runtime/crdvalidation"
+	"drover.io/runtime/envtest"
 )
 
-var server *testenv.Cluster
+var server = &envtest.Server{Project: true}
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	var err error
-	if server, err = testenv.StartManagement(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = server.Stop() }()
-	return m.Run()
-}
+func TestMain(m *testing.M) { envtest.Main(m, server.Stop) }
 
 // object reads a manifest with a name and what else metadata has.
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
@@ -105,7 +94,7 @@ func TestProblemsAreThoseOfTheAPIServer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		err = server.Client.Create(t.Context(), remote, &client.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}})
+		err = server.Client(t).Create(t.Context(), remote, &client.CreateOptions{FieldValidation: "Strict", DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			refused++
 		}

@@ -15,7 +15,7 @@ import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drover.io/bootstrap/internal/spelling"
+	"drover.io/runtime/spelling"
 )
 
 // index matches the indexes of a path, as in files[2].
