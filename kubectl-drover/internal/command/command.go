@@ -90,7 +90,7 @@ func newRoot(env Environment) *cobra.Command {
 	s := &session{env: env, factory: cmdutil.NewFactory(flags)}
 	completion.SetFactoryForCompletion(s.factory)
 	groups := templates.CommandGroups{
-		{Message: "Questions:", Commands: []*cobra.Command{newWhy(s), newDescribe(s), newCheck(s), newOrphans(s), newLogs(s), newDrain(s), newValidate(s)}},
+		{Message: "Questions:", Commands: []*cobra.Command{newWhy(s), newDescribe(s), newCheck(s), newOrphans(s), newLogs(s), newDrain(s), newValidate(s), newDiff(s)}},
 		{Message: "Actions:", Commands: []*cobra.Command{newRollout(s), newFreeze(s), newThaw(s)}},
 	}
 	groups.Add(root)
