@@ -4,16 +4,19 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"drover.io/runtime/envtest"
 )
@@ -149,5 +152,25 @@ func TestMissingPermissionsAreNamed(t *testing.T) {
 	partly := run(t, kubeconfig, "why", "machine/m", "--namespace", "permissions")
 	if want := "The workload cluster was not read: you may not read the Secret permissions/prod-kubeconfig"; partly.code != NotWell || !strings.Contains(partly.out, want) {
 		t.Errorf("exit code %d, output %q, error %q", partly.code, partly.out, partly.err)
+	}
+}
+
+// TestNamesAreCompleted asks as a shell does.
+func TestNamesAreCompleted(t *testing.T) {
+	t.Parallel()
+	namespaceNamed(t, "completion")
+	apply(t, "testdata/tree.yaml", "completion")
+	kubeconfig := admin(t, management)
+	for last, want := range map[string]string{
+		"machine/web-new": "machine/web-new-0\nmachine/web-new-1\nmachine/web-new-2\n",
+		"cluster/":        "cluster/shop\n",
+	} {
+		var out, errOut bytes.Buffer
+		code := Run(t.Context(), Environment{
+			Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, Now: time.Now,
+		}, []string{"__complete", "--kubeconfig", kubeconfig, "--namespace", "completion", "why", last})
+		if code != Well || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: exit code %d, output %q, error %q", last, code, out.String(), errOut.String())
+		}
 	}
 }
