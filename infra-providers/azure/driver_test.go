@@ -108,8 +108,8 @@ type env struct {
 
 func (e env) advance(by time.Duration) { e.offset.Add(int64(by)) }
 
-// newEnv starts a fake Resource Manager. The test fails if a request violates the SDK's models, or if anything is without an
-// identity.
+// newEnv starts a fake Resource Manager. The test fails if a request or an answer violates Azure's specification, or if anything
+// is without an identity.
 func newEnv(t *testing.T, options azurefake.Options) env {
 	t.Helper()
 	cloud := azurefake.New(options)

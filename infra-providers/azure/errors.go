@@ -139,7 +139,7 @@ func toCreateError(err error, config InstanceConfig, field string) error {
 	}
 	known := toError(err)
 	switch {
-	case driver.IsRateLimited(known), driver.IsUnauthorized(known), driver.IsUnfinished(known), nameInUse(err):
+	case driver.IsRateLimited(known), driver.IsUnauthorized(known), driver.IsUnfinished(known), nameInUse(err), answer.status == http.StatusNotFound && isUnservedCode(answer.code):
 		return known
 	case answer.status == http.StatusBadRequest, answer.status == http.StatusNotFound, answer.status == http.StatusForbidden:
 		return &driver.InvalidConfigurationError{Field: toField(answer, field), Err: answer.reason()}
@@ -237,7 +237,18 @@ func nameInUse(err error) bool {
 // does not exist proves nothing.
 func isNotFound(err error) bool {
 	answer, ok := toAnswer(err)
-	return ok && answer.status == http.StatusNotFound && !isUnauthorizedCode(answer.code)
+	return ok && answer.status == http.StatusNotFound && !isUnauthorizedCode(answer.code) && !isUnservedCode(answer.code)
+}
+
+// isUnservedCode reports whether a 404 is about the request: Resource Manager does not have the version of the API, such as one
+// that was retired or has not reached every cloud, for the type of the resource.
+func isUnservedCode(code string) bool {
+	switch code {
+	case "InvalidResourceType", "InvalidResourceNamespace", "NoRegisteredProviderFound", "MissingSubscription":
+		return true
+	default:
+		return false
+	}
 }
 
 // retryAfter returns the pause that an answer requests: as other services do, or in milliseconds in a header of Azure's own.

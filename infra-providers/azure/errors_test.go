@@ -42,6 +42,7 @@ func TestRefusedRequests(t *testing.T) {
 		"a policy":                        {azurefake.Fault{On: putMachine, Status: 403, Code: "RequestDisallowedByPolicy", Message: "policy"}, driver.IsInvalidConfiguration, "RequestDisallowedByPolicy"},
 		"terms that were not accepted":    {azurefake.Fault{On: putMachine, Status: 400, Code: "MarketplacePurchaseEligibilityFailed", Message: "accept"}, driver.IsInvalidConfiguration, "spec.image"},
 		"an unknown 400":                  {azurefake.Fault{On: putMachine, Status: 400, Code: "SomethingNew", Message: "invalid"}, driver.IsInvalidConfiguration, "spec: Azure: SomethingNew"},
+		"a version that is not served":    {azurefake.Fault{On: putMachine, Status: 404, Code: "InvalidResourceType", Message: "no such version"}, passing, "InvalidResourceType"},
 		"another operation":               {azurefake.Fault{On: putInterface, Status: 409, Code: "AnotherOperationInProgress", Message: "wait"}, driver.IsUnfinished, ""},
 		"an unknown conflict":             {azurefake.Fault{On: putMachine, Status: 409, Code: "SomethingNew", Message: "conflict"}, passing, ""},
 		"an internal error":               {azurefake.Fault{On: putMachine, Status: 500, Code: "InternalServerError", Message: "request 4711"}, passing, ""},
@@ -96,5 +97,33 @@ func TestAnswersOfOtherPrograms(t *testing.T) {
 		if _, err := arm.connect(t).Get(t.Context(), identity); err == nil || driver.IsNotFound(err) || driver.IsUnauthorized(err) {
 			t.Errorf("%d without a code: got %v", status, err)
 		}
+	}
+}
+
+// TestTypeThatIsNotServedProvesNothing: a cloud that does not have, or no longer has, a version of an API answers 404 to each read.
+func TestTypeThatIsNotServedProvesNothing(t *testing.T) {
+	t.Parallel()
+	withoutUID := identity
+	withoutUID.UID = ""
+	for name, id := range map[string]driver.Identity{"with a UID": identity, "without the UID that a restore lost": withoutUID} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			arm := newEnv(t, azurefake.Options{})
+			d := arm.connect(t)
+			created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id.ProviderID = created.ProviderID
+			fault := azurefake.Fault{On: "VirtualMachinesClient.Get", Status: http.StatusNotFound, Code: "InvalidResourceType", Message: "no such version"}
+			arm.cloud.FailNext(fault)
+			if found, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
+				t.Errorf("Get: got %+v and the error %v, want one that may pass", found, err)
+			}
+			arm.cloud.FailNext(fault)
+			if err := d.Delete(t.Context(), id); err == nil || driver.IsNotFound(err) {
+				t.Errorf("Delete: got %v, want an error that may pass", err)
+			}
+		})
 	}
 }

@@ -52,7 +52,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return driver.Instance{}, err
 	}
 	if !known {
-		inserted = inflight.Insertion{Zone: req.Config.Zone, RequestID: d.requestID(req.Identity)}
+		inserted = inflight.Insertion{Zone: req.Config.Zone, RequestID: d.requestID(req.Identity), Disks: request.DiskNames(instance)}
 	}
 	return d.insert(ctx, req, instance, inserted)
 }
@@ -135,9 +135,13 @@ func (d *Driver) refused(ctx context.Context, req driver.Request[InstanceConfig]
 	if err != nil {
 		return driver.Instance{}, err
 	}
+	inserted, known := d.inserts.Get(req.Identity)
 	d.inserts.Delete(req.Identity)
 	if found != nil && req.Identity.Check(d.toInstance(found).Identity) == nil {
 		return d.accepted(req.Identity, found)
+	}
+	if known {
+		d.inserts.Fail(req.Identity, inserted)
 	}
 	return driver.Instance{}, cause
 }

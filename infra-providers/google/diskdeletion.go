@@ -39,27 +39,65 @@ func (d *Driver) disks(ctx context.Context, filter string) iter.Seq2[*compute.Di
 }
 
 // ownDisks returns the disks of a machine. One of another machine with the same UID is left out; one that lacks labels is a
-// failure, as its owner is unknown. With an incompleteError it returns those that are listed.
+// failure, as its owner is unknown. With an incompleteError it returns those that are listed. The disks of an insertion that has
+// failed a moment ago are read by their names, because the list may not have them yet.
 func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compute.Disk, err error) {
 	if id.UID == "" {
 		return nil, nil
 	}
+	own, err = d.disksOfFailedInsertions(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	known := len(own)
 	for disk, err := range d.disks(ctx, label.Filter(id)) {
 		if err != nil {
 			return own, err
 		}
-		identity := label.Decode(disk.Labels)
-		if identity.UID != id.UID {
+		if slices.ContainsFunc(own[:known], func(k *compute.Disk) bool { return k.SelfLink == disk.SelfLink }) {
 			continue
 		}
-		identity.ProviderID = request.Partial(disk.SelfLink)
-		if err := id.Check(identity); err == nil {
-			own = append(own, disk)
-		} else if driver.IsUntagged(err) {
+		switch is, err := isOwnDisk(id, disk); {
+		case err != nil:
 			return nil, err
+		case is:
+			own = append(own, disk)
 		}
 	}
 	return own, nil
+}
+
+// disksOfFailedInsertions returns the disks that failed insertions of a machine have left.
+func (d *Driver) disksOfFailedInsertions(ctx context.Context, id driver.Identity) (left []*compute.Disk, err error) {
+	for _, failed := range d.inserts.Failed(id) {
+		for _, name := range failed.Disks {
+			disk, err := d.api.Disks.Get(d.project, failed.Zone, name).Context(ctx).Do()
+			if isNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, toError(err)
+			}
+			if is, err := isOwnDisk(id, disk); err == nil && is && !slices.ContainsFunc(left, func(k *compute.Disk) bool { return k.SelfLink == disk.SelfLink }) {
+				left = append(left, disk)
+			}
+		}
+	}
+	return left, nil
+}
+
+// isOwnDisk reports whether a disk is of a machine. It fails where one with its UID lacks other labels.
+func isOwnDisk(id driver.Identity, disk *compute.Disk) (bool, error) {
+	identity := label.Decode(disk.Labels)
+	if identity.UID != id.UID {
+		return false, nil
+	}
+	identity.ProviderID = request.Partial(disk.SelfLink)
+	err := id.Check(identity)
+	if driver.IsUntagged(err) {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 // deleteDetached deletes those of the disks that are attached to no instance.

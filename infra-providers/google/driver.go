@@ -275,7 +275,7 @@ func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted 
 	case found != nil && label.Decode(found.Labels).UID == id.UID:
 		return found, nil
 	case ended:
-		d.inserts.Delete(id)
+		d.inserts.Fail(id, inserted)
 		return nil, nil
 	case d.inserts.MayAppear(inserted):
 		return nil, errNotListedYet

@@ -245,6 +245,36 @@ func TestDisksOfAFailedInsertionAreDeleted(t *testing.T) {
 	}
 }
 
+// TestDisksOfAFailedInsertionAreDeletedBeforeTheyAreListed: the machine is deleted as soon as its insertion has failed.
+func TestDisksOfAFailedInsertionAreDeletedBeforeTheyAreListed(t *testing.T) {
+	t.Parallel()
+	for name, attempts := range map[string]int{"after the failure was seen": 20, "before": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gce := newEnv(t, googlefake.Options{OperationReads: 1})
+			d := gce.connect(t)
+			gce.cloud.HideNext(1000)
+			gce.cloud.FailNext(googlefake.Fault{Operation: "ZONE_RESOURCE_POOL_EXHAUSTED", Message: "full", LeavesDisks: true})
+			for range attempts {
+				if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, withDisk))); driver.IsInsufficientCapacity(err) {
+					break
+				} else if !driver.IsUnfinished(err) {
+					t.Fatalf("got %v", err)
+				}
+			}
+			for range 5 {
+				err := d.Delete(t.Context(), identity)
+				if _, getErr := d.Get(t.Context(), identity); err == nil && driver.IsNotFound(getErr) {
+					break
+				}
+			}
+			if left := gce.cloud.Leftovers(); len(left) > 0 {
+				t.Errorf("the machine counts as deleted, and %q is left", left)
+			}
+		})
+	}
+}
+
 // TestIncompleteListIsAnError: what a zone that is not listed has would count as gone.
 func TestIncompleteListIsAnError(t *testing.T) {
 	t.Parallel()

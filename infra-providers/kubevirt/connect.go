@@ -117,7 +117,7 @@ func (c *connector) connect(account driver.Account, secret driver.Credentials) (
 	if c.options.Transport != nil {
 		wrapped = c.options.Transport(wrapped)
 	}
-	httpClient := workload.HTTPClient(onlyJSON{wrapped}, callTimeout)
+	httpClient := workload.HTTPClient(onlyJSON{limited{wrapped}}, callTimeout)
 	api, err := client.New(transport.Config(), client.Options{HTTPClient: httpClient, Scheme: c.scheme, Mapper: c.mapper})
 	if err != nil {
 		return nil, fmt.Errorf("configuring the client of the infrastructure cluster: %w", err)
@@ -143,6 +143,21 @@ func (o onlyJSON) RoundTrip(request *http.Request) (*http.Response, error) {
 		request.Header.Set("Accept", strings.Join(slices.DeleteFunc(accepted, isProtobuf), ","))
 	}
 	return o.next.RoundTrip(request)
+}
+
+// limited is a transport that fails with RateLimitedError for an answer 429, because client-go reads no pause of the headers
+// that reach it.
+type limited struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := l.next.RoundTrip(request)
+	if err != nil || response.StatusCode != http.StatusTooManyRequests {
+		return response, err
+	}
+	_ = response.Body.Close() // nothing of it is used
+	pause, _ := driver.ParseRetryAfter(http.Header{"Retry-After": {response.Header.Get(workload.RetryAfterHeader)}}, time.Now())
+	return nil, &driver.RateLimitedError{RetryAfter: pause, Err: errLimited}
 }
 
 // config returns the kubeconfig of a Secret, or the configuration of the provider's own cluster.

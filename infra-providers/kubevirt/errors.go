@@ -25,6 +25,9 @@ func toError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
+	if limited, ok := errors.AsType[*driver.RateLimitedError](err); ok {
+		return limited
+	}
 	if isUnknownKind(err) {
 		return errUnknownKind
 	}
@@ -35,14 +38,14 @@ func toError(err error) error {
 	switch reason(err) {
 	case metav1.StatusReasonUnauthorized, metav1.StatusReasonForbidden:
 		return &driver.UnauthorizedError{Err: stable}
-	case metav1.StatusReasonTooManyRequests:
-		return &driver.RateLimitedError{Err: stable}
 	default:
 		return stable
 	}
 }
 
 var errUnknownKind = errors.New("the infrastructure cluster does not serve a kind of KubeVirt or CDI: it starts, or these are not installed")
+
+var errLimited = errors.New("the infrastructure cluster limits the requests")
 
 var errTooLong = errors.New("an answer of the infrastructure cluster is too long")
 
@@ -67,8 +70,6 @@ func reason(err error) metav1.StatusReason {
 		return metav1.StatusReasonUnauthorized
 	case http.StatusForbidden:
 		return metav1.StatusReasonForbidden
-	case http.StatusTooManyRequests:
-		return metav1.StatusReasonTooManyRequests
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
 		return metav1.StatusReasonInvalid
 	default:

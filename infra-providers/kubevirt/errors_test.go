@@ -32,7 +32,7 @@ func TestErrorKinds(t *testing.T) {
 		"credentials are refused":                {apierrors.NewUnauthorized("x"), driver.IsUnauthorized},
 		"a permission is missing":                {apierrors.NewForbidden(vmResource, "vm", errors.New("no")), driver.IsUnauthorized},
 		"a webhook refuses with a bare code":     {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden}}, driver.IsUnauthorized},
-		"too many requests":                      {apierrors.NewTooManyRequests("x", 5), driver.IsRateLimited},
+		"too many requests":                      {&url.Error{Op: "Get", URL: "https://x", Err: &driver.RateLimitedError{Err: errLimited}}, driver.IsRateLimited},
 		"the namespace is being deleted":         {terminating, isTransient},
 		"a conflict":                             {apierrors.NewConflict(vmResource, "vm", errors.New("x")), isTransient},
 		"the API server fails":                   {apierrors.NewInternalError(errors.New("x")), isTransient},

@@ -93,8 +93,9 @@ func getGalleryImage(_ context.Context, _, gallery, image string, _ *armcompute.
 		errResp.SetError(refuse(http.StatusNotFound, "ResourceNotFound", "The image was not found."))
 		return resp, errResp
 	}
-	resp.SetResponse(http.StatusOK, armcompute.GalleryImagesClientGetResponse{GalleryImage: armcompute.GalleryImage{Name: &image, Properties: &armcompute.GalleryImageProperties{
-		Architecture: ptr.To(armcompute.ArchitectureArm64),
+	resp.SetResponse(http.StatusOK, armcompute.GalleryImagesClientGetResponse{GalleryImage: armcompute.GalleryImage{Name: &image, Location: ptr.To(Location), Properties: &armcompute.GalleryImageProperties{
+		Architecture: ptr.To(armcompute.ArchitectureArm64), OSType: ptr.To(armcompute.OperatingSystemTypesLinux), OSState: ptr.To(armcompute.OperatingSystemStateTypesGeneralized),
+		Identifier: &armcompute.GalleryImageIdentifier{Publisher: ptr.To("drover"), Offer: ptr.To("nodes"), SKU: &image},
 	}}}, nil)
 	return resp, errResp
 }
@@ -132,7 +133,10 @@ func getCommunityImage(_ context.Context, _, gallery, image string, _ *armcomput
 		return resp, errResp
 	}
 	resp.SetResponse(http.StatusOK, armcompute.CommunityGalleryImagesClientGetResponse{CommunityGalleryImage: armcompute.CommunityGalleryImage{
-		Name: &image, Properties: &armcompute.CommunityGalleryImageProperties{Architecture: ptr.To(armcompute.ArchitectureX64)},
+		Name: &image, Properties: &armcompute.CommunityGalleryImageProperties{
+			Architecture: ptr.To(armcompute.ArchitectureX64), OSType: ptr.To(armcompute.OperatingSystemTypesLinux), OSState: ptr.To(armcompute.OperatingSystemStateTypesGeneralized),
+			Identifier: &armcompute.CommunityGalleryImageIdentifier{Publisher: ptr.To("kinvolk"), Offer: ptr.To("flatcar"), SKU: &image},
+		},
 	}}, nil)
 	return resp, errResp
 }

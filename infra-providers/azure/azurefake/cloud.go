@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package azurefake is a Resource Manager of Azure with state, for tests. Requests and answers pass through the typed fake
-// servers of Azure's own SDK, behind real HTTP; what the SDK's models do not have is a violation. Operations take effect after
+// servers of Azure's own SDK, behind real HTTP, and are checked against Azure's specification. Operations take effect after
 // they were accepted, lists are behind, and every request may fail.
 //
 // It has one resource group, and knows what the azure driver uses of Compute, Network and Resource Graph, and of Microsoft Entra.
@@ -19,6 +19,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+
+	"drover.io/infra-providers/azure/azurefake/specification"
 )
 
 // What exists in the cloud.
@@ -75,9 +77,10 @@ func IsChange(method string) bool {
 
 // Cloud is a Resource Manager with one resource group.
 type Cloud struct {
-	options  Options
-	compute  transport
-	networks transport
+	options       Options
+	specification *specification.Specification
+	compute       transport
+	networks      transport
 
 	mu         sync.Mutex
 	vms        map[string]*machine
@@ -137,6 +140,10 @@ func New(options Options) *Cloud {
 		options: options, vms: map[string]*machine{}, nics: map[string]*networkInterface{}, addresses: map[string]*publicAddress{}, disks: map[string]*disk{},
 		now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC),
 	}
+	var err error
+	if c.specification, err = specification.Load(); err != nil {
+		panic(err) // it is a part of the program
+	}
 	c.images = marketplace()
 	c.compute, c.networks = c.newComputeTransport(), c.newNetworkTransport()
 	return c
@@ -181,7 +188,7 @@ func (c *Cloud) fault(method string) Fault {
 	return fault
 }
 
-// Violations are the requests and answers that the SDK's models do not have, or that Azure would refuse.
+// Violations are how requests and answers violate Azure's specification, and requests that Azure would refuse.
 func (c *Cloud) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

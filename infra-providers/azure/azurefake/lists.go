@@ -38,7 +38,7 @@ func (c *Cloud) list(r *http.Request, name string) (*http.Response, error) {
 		return toJSON(armcompute.GalleryImageVersionList{Value: galleryVersions()})
 	default:
 		if r.URL.Query().Get("$filter") != "location eq '"+Location+"'" {
-			return toJSON(armcompute.ResourceSKUsResult{})
+			return toJSON(armcompute.ResourceSKUsResult{Value: []*armcompute.ResourceSKU{}})
 		}
 		return toJSON(armcompute.ResourceSKUsResult{Value: skus()})
 	}
@@ -73,11 +73,12 @@ func page[T any](c *Cloud, r *http.Request, all []T) ([]T, *string) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("$skiptoken"))
 	from = min(from, len(all))
 	to := min(from+c.options.PageSize, len(all))
+	list := append([]T{}, all[from:to]...) // an empty list is no null
 	if to == len(all) {
-		return all[from:to], nil
+		return list, nil
 	}
 	query := url.Values{"api-version": {r.URL.Query().Get("api-version")}, "$skiptoken": {strconv.Itoa(to)}}
-	return all[from:to], ptr.To(cmp.Or(c.url, "https://"+r.Host) + r.URL.Path + "?" + query.Encode())
+	return list, ptr.To(cmp.Or(c.url, "https://"+r.Host) + r.URL.Path + "?" + query.Encode())
 }
 
 // answerGraph answers the query for the virtual machines that do not run.

@@ -11,57 +11,54 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"regexp"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v8"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 )
 
 // route is one method of the API.
 type route struct {
 	method, name string
 	path         *regexp.Regexp
-	// body returns the SDK's model of the request, or nil.
-	body func() any
+	// sends and answers are the types of the specification for the bodies; empty for none.
+	sends, answers string
 }
 
 const group = `(?i)^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/`
 
 // routes are the methods in use, by the SDK's names.
 var routes = []route{
-	newRoute("PUT", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.BeginCreateOrUpdate", model[armcompute.VirtualMachine]),
-	newRoute("GET", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.Get", nil),
-	newRoute("PATCH", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.BeginUpdate", model[armcompute.VirtualMachineUpdate]),
-	newRoute("DELETE", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.BeginDelete", nil),
-	newRoute("POST", `Microsoft\.Compute/virtualMachines/[^/]+/restart`, "VirtualMachinesClient.BeginRestart", nil),
-	newRoute("POST", `Microsoft\.Compute/virtualMachines/[^/]+/retrieveBootDiagnosticsData`, "VirtualMachinesClient.RetrieveBootDiagnosticsData", nil),
-	newRoute("GET", `Microsoft\.Compute/virtualMachines`, "VirtualMachinesClient.NewListPager", nil),
-	newRoute("GET", `Microsoft\.Compute/disks/[^/]+`, "DisksClient.Get", nil),
-	newRoute("PATCH", `Microsoft\.Compute/disks/[^/]+`, "DisksClient.BeginUpdate", model[armcompute.DiskUpdate]),
-	newRoute("DELETE", `Microsoft\.Compute/disks/[^/]+`, "DisksClient.BeginDelete", nil),
-	newRoute("GET", `Microsoft\.Compute/disks`, "DisksClient.NewListByResourceGroupPager", nil),
-	newRoute("GET", `Microsoft\.Compute/images/[^/]+`, "ImagesClient.Get", nil),
-	newRoute("GET", `Microsoft\.Compute/galleries/[^/]+/images/[^/]+`, "GalleryImagesClient.Get", nil),
-	newRoute("GET", `Microsoft\.Compute/galleries/[^/]+/images/[^/]+/versions`, "GalleryImageVersionsClient.NewListByGalleryImagePager", nil),
-	newRoute("GET", `Microsoft\.Compute/galleries/[^/]+/images/[^/]+/versions/[^/]+`, "GalleryImageVersionsClient.Get", nil),
-	newRoute("PUT", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.BeginCreateOrUpdate", model[armnetwork.Interface]),
-	newRoute("GET", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.Get", nil),
-	newRoute("PATCH", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.UpdateTags", model[armnetwork.TagsObject]),
-	newRoute("DELETE", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.BeginDelete", nil),
-	newRoute("GET", `Microsoft\.Network/networkInterfaces`, "InterfacesClient.NewListPager", nil),
-	newRoute("PUT", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.BeginCreateOrUpdate", model[armnetwork.PublicIPAddress]),
-	newRoute("GET", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.Get", nil),
-	newRoute("PATCH", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.UpdateTags", model[armnetwork.TagsObject]),
-	newRoute("DELETE", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.BeginDelete", nil),
-	newRoute("GET", `Microsoft\.Network/publicIPAddresses`, "PublicIPAddressesClient.NewListPager", nil),
-	{method: "GET", name: "ResourceSKUsClient.NewListPager", path: regexp.MustCompile(`^/subscriptions/[^/]+/providers/Microsoft\.Compute/skus$`)},
-	{method: "GET", name: "VirtualMachineImagesClient.List", path: regexp.MustCompile(`/artifacttypes/vmimage/offers/[^/]+/skus/[^/]+/versions$`)},
-	{method: "GET", name: "VirtualMachineImagesClient.Get", path: regexp.MustCompile(`/artifacttypes/vmimage/offers/[^/]+/skus/[^/]+/versions/[^/]+$`)},
-	{method: "GET", name: "CommunityGalleryImagesClient.Get", path: regexp.MustCompile(`/communityGalleries/[^/]+/images/[^/]+$`)},
+	newRoute("PUT", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.BeginCreateOrUpdate", "compute.VirtualMachine", "compute.VirtualMachine"),
+	newRoute("GET", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.Get", "", "compute.VirtualMachine"),
+	newRoute("PATCH", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.BeginUpdate", "compute.VirtualMachineUpdate", "compute.VirtualMachine"),
+	newRoute("DELETE", `Microsoft\.Compute/virtualMachines/[^/]+`, "VirtualMachinesClient.BeginDelete", "", ""),
+	newRoute("POST", `Microsoft\.Compute/virtualMachines/[^/]+/restart`, "VirtualMachinesClient.BeginRestart", "", ""),
+	newRoute("POST", `Microsoft\.Compute/virtualMachines/[^/]+/retrieveBootDiagnosticsData`, "VirtualMachinesClient.RetrieveBootDiagnosticsData", "", "compute.RetrieveBootDiagnosticsDataResult"),
+	newRoute("GET", `Microsoft\.Compute/virtualMachines`, "VirtualMachinesClient.NewListPager", "", "compute.VirtualMachineListResult"),
+	newRoute("GET", `Microsoft\.Compute/disks/[^/]+`, "DisksClient.Get", "", "compute.Disk"),
+	newRoute("PATCH", `Microsoft\.Compute/disks/[^/]+`, "DisksClient.BeginUpdate", "compute.DiskUpdate", "compute.Disk"),
+	newRoute("DELETE", `Microsoft\.Compute/disks/[^/]+`, "DisksClient.BeginDelete", "", ""),
+	newRoute("GET", `Microsoft\.Compute/disks`, "DisksClient.NewListByResourceGroupPager", "", "compute.DiskList"),
+	newRoute("GET", `Microsoft\.Compute/images/[^/]+`, "ImagesClient.Get", "", "compute.Image"),
+	newRoute("GET", `Microsoft\.Compute/galleries/[^/]+/images/[^/]+`, "GalleryImagesClient.Get", "", "compute.GalleryImage"),
+	newRoute("GET", `Microsoft\.Compute/galleries/[^/]+/images/[^/]+/versions`, "GalleryImageVersionsClient.NewListByGalleryImagePager", "", "compute.GalleryImageVersionList"),
+	newRoute("GET", `Microsoft\.Compute/galleries/[^/]+/images/[^/]+/versions/[^/]+`, "GalleryImageVersionsClient.Get", "", "compute.GalleryImageVersion"),
+	newRoute("PUT", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.BeginCreateOrUpdate", "network.Interface", "network.Interface"),
+	newRoute("GET", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.Get", "", "network.Interface"),
+	newRoute("PATCH", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.UpdateTags", "network.TagsObject", "network.Interface"),
+	newRoute("DELETE", `Microsoft\.Network/networkInterfaces/[^/]+`, "InterfacesClient.BeginDelete", "", ""),
+	newRoute("GET", `Microsoft\.Network/networkInterfaces`, "InterfacesClient.NewListPager", "", "network.InterfaceListResult"),
+	newRoute("PUT", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.BeginCreateOrUpdate", "network.PublicIPAddress", "network.PublicIPAddress"),
+	newRoute("GET", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.Get", "", "network.PublicIPAddress"),
+	newRoute("PATCH", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.UpdateTags", "network.TagsObject", "network.PublicIPAddress"),
+	newRoute("DELETE", `Microsoft\.Network/publicIPAddresses/[^/]+`, "PublicIPAddressesClient.BeginDelete", "", ""),
+	newRoute("GET", `Microsoft\.Network/publicIPAddresses`, "PublicIPAddressesClient.NewListPager", "", "network.PublicIPAddressListResult"),
+	{method: "GET", name: "ResourceSKUsClient.NewListPager", answers: "compute.ResourceSKUsResult", path: regexp.MustCompile(`^/subscriptions/[^/]+/providers/Microsoft\.Compute/skus$`)},
+	{method: "GET", name: "VirtualMachineImagesClient.List", answers: "[]compute.VirtualMachineImageResource", path: regexp.MustCompile(`/artifacttypes/vmimage/offers/[^/]+/skus/[^/]+/versions$`)},
+	{method: "GET", name: "VirtualMachineImagesClient.Get", answers: "compute.VirtualMachineImage", path: regexp.MustCompile(`/artifacttypes/vmimage/offers/[^/]+/skus/[^/]+/versions/[^/]+$`)},
+	{method: "GET", name: "CommunityGalleryImagesClient.Get", answers: "compute.CommunityGalleryImage", path: regexp.MustCompile(`/communityGalleries/[^/]+/images/[^/]+$`)},
 	{method: "GET", name: resourceGroupGet, path: regexp.MustCompile(`(?i)^/subscriptions/[^/]+/resourcegroups/[^/]+$`)},
 	{method: "POST", name: graphResources, path: regexp.MustCompile(`^/providers/Microsoft\.ResourceGraph/resources$`)},
 }
@@ -72,11 +69,9 @@ const (
 	graphResources   = "ResourceGraphClient.Resources"
 )
 
-func newRoute(method, path, name string, body func() any) route {
-	return route{method, name, regexp.MustCompile(group + path + `$`), body}
+func newRoute(method, path, name, sends, answers string) route {
+	return route{method: method, name: name, path: regexp.MustCompile(group + path + `$`), sends: sends, answers: answers}
 }
-
-func model[T any]() any { return new(T) }
 
 // ServeHTTP implements http.Handler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -120,6 +115,9 @@ func (c *Cloud) serveManager(w http.ResponseWriter, r *http.Request) {
 		c.changes++
 	}
 	answer, err := c.answer(r, found, fault)
+	if err == nil {
+		err = c.checkAnswer(found, answer)
+	}
 	if fault.Lost {
 		panic(http.ErrAbortHandler)
 	}
@@ -149,13 +147,8 @@ func (c *Cloud) answer(r *http.Request, found route, fault Fault) (*http.Respons
 	if err := checkScope(r); err != nil {
 		return nil, err
 	}
-	if found.body != nil {
-		content, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		c.checkBody(found, content)
-		r.Body = io.NopCloser(bytes.NewReader(content))
+	if err := c.checkRequest(r, found); err != nil {
+		return nil, err
 	}
 	switch {
 	case found.name == resourceGroupGet:
@@ -192,22 +185,40 @@ func checkScope(r *http.Request) error {
 	return nil
 }
 
-// checkBody reports what of a request the SDK's model does not have.
-func (c *Cloud) checkBody(found route, content []byte) {
-	typed := found.body()
-	if err := json.Unmarshal(content, typed); err != nil {
-		c.violate("%s: %v", found.name, err)
-		return
-	}
-	again, err := json.Marshal(typed)
+// checkRequest reports how the body of a request violates Azure's specification.
+func (c *Cloud) checkRequest(r *http.Request, found route) error {
+	content, err := io.ReadAll(r.Body)
 	if err != nil {
-		c.violate("%s: %v", found.name, err)
-		return
+		return err
 	}
-	var sent, known any
-	if json.Unmarshal(content, &sent) != nil || json.Unmarshal(again, &known) != nil || !reflect.DeepEqual(sent, known) {
-		c.violate("%s: the model does not have all of %s", found.name, content)
+	r.Body = io.NopCloser(bytes.NewReader(content))
+	if found.sends == "" {
+		if len(content) > 0 && found.name != graphResources {
+			c.violate("%s has a body", found.name)
+		}
+		return nil
 	}
+	for _, violation := range c.specification.CheckRequest(found.sends, content) {
+		c.violate("request of %s: %s", found.name, violation)
+	}
+	return nil
+}
+
+// checkAnswer reports how the body of an answer violates Azure's specification. An answer that an operation was accepted or has
+// nothing to do has none.
+func (c *Cloud) checkAnswer(found route, answer *http.Response) error {
+	content, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(content))
+	if found.answers == "" || answer.StatusCode >= http.StatusBadRequest {
+		return nil
+	}
+	for _, violation := range c.specification.CheckAnswer(found.answers, content) {
+		c.violate("answer of %s: %s", found.name, violation)
+	}
+	return nil
 }
 
 // refusal is an error of the Resource Manager.

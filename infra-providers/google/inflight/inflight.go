@@ -10,6 +10,8 @@
 package inflight
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -25,6 +27,9 @@ const Window = 2 * time.Minute
 // lifetime is how long an insertion is remembered that is never asked about again.
 const lifetime = time.Hour
 
+// maxFailed is how many failed insertions of a machine are remembered. Shortages delay the next attempt, so that there are few.
+const maxFailed = 32
+
 // Insertion is one request for an instance.
 type Insertion struct {
 	Zone string
@@ -32,6 +37,8 @@ type Insertion struct {
 	RequestID string
 	// Operation is the name of the operation; empty as long as no answer was received.
 	Operation string
+	// Disks are the names of the disks that it creates. They may stay when it fails.
+	Disks []string
 	// Sent is when the request was sent last.
 	Sent time.Time
 }
@@ -41,12 +48,16 @@ type Insertions struct {
 	clock   clock.PassiveClock
 	started time.Time
 	known   expiring.Map[driver.Identity, Insertion]
+
+	mu     sync.Mutex
+	failed expiring.Map[driver.Identity, []Insertion]
 }
 
 // New returns the insertions of a process that starts now.
 func New(clock clock.PassiveClock) *Insertions {
 	i := &Insertions{clock: clock, started: clock.Now()}
 	i.known.Clock, i.known.TTL = clock, lifetime
+	i.failed.Clock, i.failed.TTL = clock, Window
 	return i
 }
 
@@ -67,6 +78,24 @@ func (i *Insertions) Set(id driver.Identity, insertion Insertion) {
 
 // Delete deletes the insertion of a machine whose end is known.
 func (i *Insertions) Delete(id driver.Identity) { i.known.Delete(key(id)) }
+
+// Fail deletes the insertion of a machine, which has ended without an instance, and remembers its disks as long as a list may
+// be behind.
+func (i *Insertions) Fail(id driver.Identity, insertion Insertion) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.Delete(id)
+	before, _ := i.failed.Get(key(id))
+	if len(before) < maxFailed {
+		i.failed.Set(key(id), append(slices.Clip(before), insertion))
+	}
+}
+
+// Failed returns the insertions of a machine that have failed a moment ago.
+func (i *Insertions) Failed(id driver.Identity) []Insertion {
+	failed, _ := i.failed.Get(key(id))
+	return failed
+}
 
 // MayAppear reports whether the instance of an insertion that was not found may exist soon.
 func (i *Insertions) MayAppear(insertion Insertion) bool {

@@ -118,6 +118,20 @@ func disk(input Input, from infrav1.GoogleDiskSettings) *compute.AttachedDisk {
 	return to
 }
 
+// DiskNames are the names of the persistent disks that are created with an instance.
+func DiskNames(instance *compute.Instance) (names []string) {
+	for _, attached := range instance.Disks {
+		switch {
+		case attached.Type != "PERSISTENT":
+		case attached.InitializeParams.DiskName == "":
+			names = append(names, instance.Name) // the default, of the boot disk only
+		default:
+			names = append(names, attached.InitializeParams.DiskName)
+		}
+	}
+	return names
+}
+
 // maxName is the maximum length of a name.
 const maxName = 63
 
