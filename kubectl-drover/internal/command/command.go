@@ -47,7 +47,7 @@ type Environment struct {
 func Run(ctx context.Context, env Environment, args []string) int {
 	streams := env.Streams
 	env.Streams.Out, env.Streams.ErrOut = escape.Writer{To: streams.Out}, escape.Writer{To: streams.ErrOut}
-	root := newRoot(env)
+	root := newRoot(env, streams.Out)
 	root.SetArgs(args)
 	root.SetIn(streams.In)
 	root.SetOut(env.Streams.Out)
@@ -72,7 +72,7 @@ func printError(out io.Writer, err error) {
 	fmt.Fprintln(out, escape.Line(text))
 }
 
-func newRoot(env Environment) *cobra.Command {
+func newRoot(env Environment, raw io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-drover",
 		Short: "What is wrong with my nodes, since when, and what do I do",
@@ -87,10 +87,10 @@ func newRoot(env Environment) *cobra.Command {
 	}
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(env.Streams)
 	flags.AddFlags(root.PersistentFlags())
-	s := &session{env: env, factory: cmdutil.NewFactory(flags)}
+	s := &session{env: env, factory: cmdutil.NewFactory(flags), raw: raw, terminal: isTerminal(raw)}
 	completion.SetFactoryForCompletion(s.factory)
 	groups := templates.CommandGroups{
-		{Message: "Questions:", Commands: []*cobra.Command{newWhy(s), newDescribe(s), newCheck(s), newOrphans(s), newLogs(s), newDrain(s), newValidate(s), newDiff(s)}},
+		{Message: "Questions:", Commands: []*cobra.Command{newWhy(s), newDescribe(s), newWatch(s), newCheck(s), newOrphans(s), newLogs(s), newDrain(s), newValidate(s), newDiff(s)}},
 		{Message: "Actions:", Commands: []*cobra.Command{newRollout(s), newFreeze(s), newThaw(s)}},
 	}
 	groups.Add(root)

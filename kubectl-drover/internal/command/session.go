@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ import (
 type session struct {
 	env     Environment
 	factory cmdutil.Factory
+	// raw is the output without escaping, and terminal whether it is one.
+	raw      io.Writer
+	terminal bool
 }
 
 // namespace is the one of the flags or of the kubeconfig's context.
