@@ -64,10 +64,13 @@ func merge(args []string, std streams) error {
 	if skipped := manifests.Skipped(); len(skipped) > 0 {
 		fmt.Fprintf(std.err, "bootstrap: skipped objects of other projects, which are not checked: %s\n", strings.Join(skipped, ", "))
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = preview.Write(std.out, manifests)
 	}
-	return preview.Write(std.out, manifests)
+	if err != nil {
+		return manager.LinesError{Err: err}
+	}
+	return nil
 }
 
 // readAll reads files. The error has a line for each problem in any of them.

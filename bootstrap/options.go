@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -29,6 +30,9 @@ func parseOptions(args []string) (*options, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.trustReported && !o.approve {
+		return nil, errors.New("--trust-reported-addresses has no effect with --approve-certificates=false")
 	}
 	o.Options = *shared
 	return o, nil

@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 			}
 		})
 	}
-	for _, args := range [][]string{{"--unknown"}, {"--worker-count=0"}, {"extra"}} {
+	for _, args := range [][]string{{"--unknown"}, {"--worker-count=0"}, {"extra"}, {"--approve-certificates=false", "--trust-reported-addresses"}} {
 		if _, err := parseOptions(args); err == nil {
 			t.Errorf("%v is accepted", args)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
 )
 
@@ -76,9 +75,12 @@ func (o *options) failures() int {
 	return int((o.probeTimeout + o.probePeriod - 1) / o.probePeriod)
 }
 
+// leastNodeMemory has the Nodes of a small cluster. A smaller number was meant in another unit than bytes.
+const leastNodeMemory = 1 << 20
+
 func (o *options) validate(labels, annotations []string) error {
-	if err := flagcheck.AtLeast("--node-memory-per-namespace", o.nodeMemory.Value(), 0); err != nil {
-		return err
+	if memory := o.nodeMemory.Value(); memory != 0 && memory < leastNodeMemory {
+		return fmt.Errorf("--node-memory-per-namespace must be 0 or at least 1Mi, not %s", o.nodeMemory.String())
 	}
 	if o.remoteGrace < 2*time.Minute {
 		return fmt.Errorf("--remote-conditions-grace-period must be at least 2m, not %s: a connection is only given up after a minute", o.remoteGrace)

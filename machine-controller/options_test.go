@@ -36,7 +36,7 @@ func TestParseOptions(t *testing.T) {
 func TestBadOptionsAreNamed(t *testing.T) {
 	t.Parallel()
 	for flag, value := range map[string]string{
-		"--namespace": "Bad_NS", "--safety-up": "-1", "--safety-down": "-1", "--node-memory-per-namespace": "-1",
+		"--namespace": "Bad_NS", "--safety-up": "-1", "--safety-down": "-1", "--node-memory-per-namespace": "128",
 		"--machine-safety-overshooting-period": "-1s", "--machine-safety-apiserver-statuscheck-period": "0s", "--machine-safety-apiserver-statuscheck-timeout": "-1s",
 		"--remote-conditions-grace-period": "1m59s",
 		"--additional-sync-machine-labels": "(", "--additional-sync-machine-annotations": "a[", "--no-such-flag": "x",

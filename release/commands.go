@@ -122,6 +122,9 @@ func clusterctlConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := checkRelease(folder); err != nil {
+				return err
+			}
 			config, err := clusterctl.FindConfig(filepath.Join(folder, clusterctlFolder))
 			if err != nil {
 				return err
@@ -164,7 +167,6 @@ func pushCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&registry, "registry", "", "registry and path to push to, such as registry.example.org/drover")
-	_ = command.MarkFlagRequired("registry") // the flag exists
 	return command
 }
 
@@ -196,7 +198,6 @@ func signCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&key, "key", "", "private key in PEM: ECDSA or Ed25519, PKCS #8 without passphrase")
-	_ = command.MarkFlagRequired("key") // the flag exists
 	return command
 }
 

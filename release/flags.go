@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -35,13 +36,19 @@ func checkVersion(version string) error {
 // checkRegistry checks that names of images can begin with a registry and path.
 func checkRegistry(registry string) error {
 	if registry == "" {
-		return errors.New("--registry must not be empty")
+		return errors.New("--registry must be a registry and path such as registry.example.org/drover")
 	}
 	if strings.Contains(registry, "//") || strings.HasSuffix(registry, "/") {
 		return fmt.Errorf("--registry %q must be a registry and path without scheme, and not end with /", registry)
 	}
 	if _, err := name.NewRepository(registry + "/drover-machine-controller"); err != nil {
 		return fmt.Errorf("--registry %q must be a registry and path such as registry.example.org/drover: %w", registry, err)
+	}
+	host, _, _ := strings.Cut(registry, "/")
+	if _, port, found := strings.Cut(host, ":"); found {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return fmt.Errorf("--registry %q must have a port up to 65535", registry)
+		}
 	}
 	return nil
 }

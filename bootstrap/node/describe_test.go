@@ -202,13 +202,16 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 	if !strings.Contains(discovery, "token: "+in.Token) || !strings.Contains(discovery, "certificate-authority-data: ") || !strings.Contains(discovery, "server: https://10.0.0.1:6443") {
 		t.Errorf("the discovery file is %q", discovery)
 	}
+	if unit := unitOf(t, n, kubeletUnit).Content; !strings.Contains(unit, "\n  --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf \\\n") {
+		t.Errorf("the kubelet does not read the bootstrap kubeconfig that kubeadm writes: %q", unit)
+	}
 	for _, path := range []string{caFile, bootstrapKubeconfig, "/etc/kubernetes/bootstrap-kubelet.conf", kubeletConfigFile} {
 		if n.hasFile(path) {
 			t.Errorf("%s is written, and kubeadm refuses to join a host that has it", path)
 		}
 	}
 	script, _ := contentAt(t, n, ScriptFile)
-	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\nreport Running Join\n[ -e "+joinedFile+" ] || /usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
+	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\nmkdir -p /var/lib/drover\ntouch "+preparedFile+"\nreport Running Join\n[ -e "+joinedFile+" ] || /usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
 		t.Errorf("the script is %q", script)
 	}
 }

@@ -29,6 +29,7 @@
 //
 //	/etc/drover/kubeadm/join.json         JoinConfiguration (0600)
 //	/etc/drover/kubeadm/discovery.conf    kubeconfig (0600) with endpoint, CA and bootstrap token
+//	/etc/kubernetes/bootstrap-kubelet.conf  the kubelet's bootstrap kubeconfig, which kubeadm writes and deletes
 //
 // kubelet.service has exactly one ExecStart. It is the path of the kubelet followed by literal arguments of
 // the form --flag=value, one per line, joined by backslash and newline; no drop-in of ours changes it. An

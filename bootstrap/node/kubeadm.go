@@ -27,6 +27,9 @@ const (
 
 	// joinedFile exists once kubeadm has joined.
 	joinedFile = joinFolder + "/joined"
+
+	// kubeadmBootstrapKubeconfig is where kubeadm writes the bootstrap kubeconfig, whatever the unit of the kubelet names.
+	kubeadmBootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
 )
 
 // joinConfiguration is the part of kubeadm's JoinConfiguration v1beta4 that we use.

@@ -38,6 +38,7 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	}
 	if n.kubeadm != "" {
 		args = args[:ownArgs] // kubeadm adds the others
+		args[0] = argument{text: "--bootstrap-kubeconfig=" + kubeadmBootstrapKubeconfig}
 	} else {
 		n.Files = append(n.Files, File{Path: kubeletConfigFile, Mode: 0o644, Content: config})
 	}

@@ -110,11 +110,11 @@ func (n *Node) script() []byte {
 	line("systemctl daemon-reload")
 	n.writeTimeService(line)
 	for _, service := range n.Services {
-		if service == kubeletUnit {
+		line("systemctl enable --quiet %s", service)
+		if service == kubeletUnit { // last: what starts it besides, such as its own Restart=, would be interrupted
 			line("mkdir -p %s", path.Dir(preparedFile))
 			line("touch %s", preparedFile)
 		}
-		line("systemctl enable --quiet %s", service)
 		if service == kubeletUnit && n.kubeadm != "" {
 			step("Join")
 			// It starts the kubelet when that has its configuration. A second run, after a reboot in between, must not join again.

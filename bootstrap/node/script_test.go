@@ -431,7 +431,7 @@ func TestKubeletOfTheImageDoesNotStartEarly(t *testing.T) {
 		}
 		host := &Node{Services: n.Services, PreCommands: []string{"x"}}
 		script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "/var/", root+"/var/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --").Replace(string(host.script()))
-		shim := "systemctl() { if [ \"$*\" = 'restart kubelet.service' ]; then [ -e " + root + condition + " ] && echo the kubelet starts; fi; }\n"
+		shim := "systemctl() { case \"$*\" in 'restart kubelet.service') [ -e " + root + condition + " ] && echo the kubelet starts ;; 'enable --quiet kubelet.service') ! [ -e " + root + condition + " ] ;; esac; }\n"
 		if out, err := bash(t, shim+script); err != nil || !strings.Contains(out, "the kubelet starts\n") {
 			t.Errorf("%s: the script does not start the kubelet: %v\n%s", system, err, out)
 		}

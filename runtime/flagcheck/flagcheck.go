@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -70,6 +71,14 @@ func URL(flag, value string) error {
 		return nil
 	}
 	return fmt.Errorf("%s must be a URL such as https://api.example.org, without credentials and query, not %q", flag, value)
+}
+
+// Folder accepts an absolute path: a relative one would be below the folder in which the program happens to be started.
+func Folder(flag, value string) error {
+	if filepath.IsAbs(value) {
+		return nil
+	}
+	return fmt.Errorf("%s must be the absolute path of a folder, not %q", flag, value)
 }
 
 // LabelValue accepts the value of a label, or nothing.

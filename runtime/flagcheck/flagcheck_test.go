@@ -51,6 +51,8 @@ func TestErrorsNameFlagAndValue(t *testing.T) {
 		{LabelValue("--x", ""), LabelValue("--x", strings.Repeat("a", 64)), "aaa"},
 		{Namespaces("--x", []string{"a", "*"}), Namespaces("--x", []string{"a", "b=c"}), `"a,b=c"`},
 		{Namespaces("--x", nil), Namespaces("--x", []string{"", ""}), `","`},
+		{Folder("--x", "/var/lib/x"), Folder("--x", "lib/x"), `"lib/x"`},
+		{nil, Folder("--x", ""), `""`},
 		{URL("--x", ""), URL("--x", "nowhere"), `"nowhere"`},
 		{Address("--x", ":1"), Address("--x", "nowhere"), `"nowhere"`},
 	} {

@@ -30,7 +30,7 @@ import (
 )
 
 // Main runs a program until it ends by itself or by SIGTERM or SIGINT, and ends the process: with status 0,
-// or with 1 after an error, which it prints on one line after the name of the program.
+// or with 1 after an error, which it prints on one line after the name of the program, or a [LinesError] on its lines.
 func Main(program string, run func(ctx context.Context, args []string) error) {
 	limitMemory(memlimit.FromCgroup)
 	os.Exit(status(os.Stderr, program, run(ctrl.SetupSignalHandler(), os.Args[1:])))
@@ -40,9 +40,19 @@ func status(stderr io.Writer, program string, err error) int {
 	if err == nil || errors.Is(err, ErrDone) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
+	message := strings.ReplaceAll(err.Error(), "\n", "; ")
+	if lines, ok := errors.AsType[LinesError](err); ok {
+		message = strings.ReplaceAll(lines.Error(), "\n", "\n"+program+": ")
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", program, message)
 	return 1
 }
+
+// LinesError is an error of which each line is a problem of its own, and is printed as a line.
+type LinesError struct{ Err error }
+
+func (e LinesError) Error() string { return e.Err.Error() }
+func (e LinesError) Unwrap() error { return e.Err }
 
 // limitMemory has the garbage collector keep the heap below nine tenths of the container's memory limit. The rest is for
 // what it does not count. The environment variable GOMEMLIMIT takes precedence. Without a limit, or where it cannot be

@@ -27,6 +27,7 @@ func TestExitStatus(t *testing.T) {
 		"is 0 after --help":                     {fmt.Errorf("wrapped: %w", ErrDone), 0, ""},
 		"is 1 with one line why":                {errors.New("no server"), 1, "program: no server\n"},
 		"is 1 with one line for several errors": {errors.Join(errors.New("no server"), errors.New("no disk")), 1, "program: no server; no disk\n"},
+		"is 1 with a line for each problem":     {LinesError{errors.Join(errors.New("no server"), errors.New("no disk"))}, 1, "program: no server\nprogram: no disk\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

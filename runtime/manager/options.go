@@ -141,6 +141,8 @@ func (o *Options) validate() error {
 		return errors.New("--metrics-secure has no effect with --metrics-bind-address=0")
 	case o.MetricsCertDir != "" && !o.MetricsSecure:
 		return errors.New("--metrics-cert-dir has no effect without --metrics-secure")
+	case o.logging.vmodule != "" && o.logging.format != textFormat:
+		return fmt.Errorf("--vmodule has no effect with --log-format=%s", o.logging.format)
 	case !(o.KubeAPIQPS < 0 || o.KubeAPIQPS > 0): // 0 would be the client's default of 5, and NaN nothing at all
 		return fmt.Errorf("--kube-api-qps must be greater than 0, or negative for no limit, not %v", o.KubeAPIQPS)
 	case o.RenewDeadline <= o.RetryPeriod*6/5: // client-go adds a fifth to the period at random

@@ -66,6 +66,7 @@ func TestParseNamesInvalidFlags(t *testing.T) {
 		"--worker-count must be at most 10000, not 10001":                                                                                           {"--worker-count=10001"},
 		"--leader-elect-lease-duration must be at least 1s, not 500ms":                                                                              {"--leader-elect-lease-duration=500ms", "--leader-elect-renew-deadline=300ms", "--leader-elect-retry-period=100ms"},
 		"--metrics-secure has no effect with --metrics-bind-address=0":                                                                              {"--metrics-secure", "--metrics-bind-address=0"},
+		"--vmodule has no effect with --log-format=json":                                                                                            {"--vmodule=approver=2", "--log-format=json"},
 		"--metrics-cert-dir has no effect without --metrics-secure":                                                                                 {"--metrics-cert-dir=/tmp"},
 		"--metrics-bind-address and --health-probe-bind-address must differ, and both are :9440":                                                    {"--metrics-bind-address=:9440"},
 		`--health-probe-bind-address must be an address such as ":8080" or "127.0.0.1:8080" with a port up to 65535, or "0" to turn it off, not ""`: {"--health-probe-bind-address="},

@@ -40,6 +40,35 @@ func (m *readyManager) Add(runnable ctrlmanager.Runnable) error {
 	return m.Manager.Add(runnable)
 }
 
+// Start runs the manager until the context ends. controller-runtime 0.24 does not return where the context ends before all
+// caches are in sync, as without a permission to list: it spins until the process is killed. Then nothing has been
+// reconciled, and this one returns once the time for an orderly end is over.
+func (m *readyManager) Start(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- m.Manager.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	if m.synced(context.WithoutCancel(ctx)) {
+		return <-ended
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(shutdownTimeout + time.Second): // the manager's own timeout comes first
+		return errors.New("ended before the caches were in sync: the log names what could not be listed")
+	}
+}
+
+// synced is whether all caches are in sync.
+func (m *readyManager) synced(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	return m.GetCache().WaitForCacheSync(ctx)
+}
+
 // check is the readiness check. Every replica is ready once its caches are in sync. The leader also has to work: the
 // workers of all controllers have started, which they do when the caches that they read are in sync.
 func (m *readyManager) check(request *http.Request) error {
@@ -49,9 +78,7 @@ func (m *readyManager) check(request *http.Request) error {
 		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(request.Context(), syncTimeout)
-	defer cancel()
-	if !m.GetCache().WaitForCacheSync(ctx) {
+	if !m.synced(request.Context()) {
 		return errors.New("the caches are not in sync")
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,6 +133,40 @@ func TestAReplicaThatWaitsIsReadyOnceItsCachesAreInSync(t *testing.T) {
 	if pending := mgr.pending.Load(); pending != 1 {
 		t.Errorf("%d controllers wait for the Lease, want 1", pending)
 	}
+}
+
+func TestAManagerEndsWhileItsCachesAreNotInSync(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mgr := &readyManager{Manager: endlessManager{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		begun := time.Now()
+		if err := mgr.Start(ctx); err == nil || !strings.Contains(err.Error(), "caches") {
+			t.Error("it ends without the reason, although it was never ready")
+		}
+		if took := time.Since(begun); took < shutdownTimeout || took >= 10*time.Second {
+			t.Errorf("it ends after %s, want more than %s and less than the 10s that Deployments grant", took, shutdownTimeout)
+		}
+		time.Sleep(time.Hour) // the goroutine ends with the test
+	})
+}
+
+// endlessManager does not end with its context for an hour, and its caches are never in sync.
+type endlessManager struct{ ctrl.Manager }
+
+func (endlessManager) GetCache() cache.Cache { return unsyncedCache{} }
+
+type unsyncedCache struct{ cache.Cache }
+
+func (unsyncedCache) WaitForCacheSync(ctx context.Context) bool {
+	<-ctx.Done()
+	return false
+}
+
+func (endlessManager) Start(context.Context) error {
+	time.Sleep(time.Hour)
+	return nil
 }
 
 func TestALeaderWhoseControllersHaveNotStartedIsNotReady(t *testing.T) {

@@ -25,7 +25,11 @@ func PausedCondition(cluster *clusterv1.Cluster, object client.Object, kind stri
 		why = append(why, "Cluster spec.paused is set to true")
 	}
 	if pausedByAnnotation(object) {
-		why = append(why, kind+" has the "+clusterv1.PausedAnnotation+" annotation")
+		reason := kind + " has the " + clusterv1.PausedAnnotation + " annotation"
+		if value := object.GetAnnotations()[clusterv1.PausedAnnotation]; value == "false" {
+			reason += `, whose value "false" does not matter: remove it`
+		}
+		why = append(why, reason)
 	}
 	if len(why) == 0 {
 		return metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}

@@ -21,7 +21,7 @@ func TestPaused(t *testing.T) {
 		"is not by itself":                         {nil, nil, false, ""},
 		"is by its Cluster":                        {new(true), nil, true, "Cluster spec.paused is set to true"},
 		"is not by a Cluster that says false":      {new(false), nil, false, ""},
-		"is by its annotation, whatever its value": {nil, map[string]string{clusterv1.PausedAnnotation: "false"}, true, "Machine has the cluster.x-k8s.io/paused annotation"},
+		"is by its annotation, whatever its value": {nil, map[string]string{clusterv1.PausedAnnotation: "false"}, true, `Machine has the cluster.x-k8s.io/paused annotation, whose value "false" does not matter: remove it`},
 		"is by both":                               {new(true), map[string]string{clusterv1.PausedAnnotation: ""}, true, "Cluster spec.paused is set to true, Machine has the cluster.x-k8s.io/paused annotation"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ type Disk struct {
 	// device is the path of the disk, such as /dev/sdb. Prefer a path that does not depend on the order in which
 	// disks are found, such as one below /dev/disk/by-id.
 	// +required
-	// +kubebuilder:validation:MinLength=6
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^/dev(/[A-Za-z0-9][A-Za-z0-9._:+@-]*)+$`
 	Device string `json:"device,omitempty"`
@@ -35,7 +35,7 @@ type Disk struct {
 	// mountPath is where the file system is mounted, before containerd and the kubelet start, such as
 	// /var/lib/containerd. What the folder holds already is copied there.
 	// +required
-	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
 	MountPath string `json:"mountPath,omitempty"`

@@ -128,7 +128,7 @@ type Download struct {
 
 	// url is where the file is.
 	// +required
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9._~:/?#@!&()*+,;=%\[\]-]+$`
 	URL string `json:"url,omitempty"`
@@ -147,7 +147,7 @@ type File struct {
 	// path is the absolute path of the file. Folders are made as needed. The files that the controller
 	// writes itself cannot be replaced.
 	// +required
-	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9._@:+,=-]+)+$`
 	// +kubebuilder:validation:XValidation:rule="self.split('/').all(s, s != '.' && s != '..')",message="must not contain . or .."
@@ -155,7 +155,7 @@ type File struct {
 
 	// permissions are the file's mode as octal digits. Default 0644; 0600 where the content comes from a Secret.
 	// +optional
-	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:Pattern=`^[0-7]{3,4}$`
 	Permissions string `json:"permissions,omitempty"`
@@ -237,7 +237,7 @@ type User struct {
 
 	// shell is the user's shell. Default /bin/bash.
 	// +optional
-	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9._-]+)+$`
 	Shell string `json:"shell,omitempty"`
@@ -273,14 +273,14 @@ type NTP struct {
 type Proxy struct {
 	// http is the URL of the proxy for http.
 	// +optional
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[^\s"'\\$]+$`
 	HTTP string `json:"http,omitempty"`
 
 	// https is the URL of the proxy for https.
 	// +optional
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[^\s"'\\$]+$`
 	HTTPS string `json:"https,omitempty"`

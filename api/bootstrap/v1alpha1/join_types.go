@@ -18,7 +18,7 @@ type Join struct {
 	// spec.controlPlaneEndpoint of the Cluster. The certificate of the API server must be valid for the host,
 	// or for tlsServerName. Default: the endpoint of the Cluster.
 	// +optional
-	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=260
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$`
 	Endpoint string `json:"endpoint,omitempty"`

@@ -59,9 +59,9 @@ type Releases struct {
 	// https://mirror.example.com/releases for a kubelet at
 	// https://mirror.example.com/releases/dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubelet. Default: none.
 	// +optional
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9._~:/@-]+[A-Za-z0-9]$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[A-Za-z0-9._~:/@-]+[A-Za-z0-9]$')",message="must be a URL that begins with https:// or http://, such as https://mirror.example.com/releases, and ends with a letter or digit, without query"
 	Mirror string `json:"mirror,omitempty"`
 
 	// architectures are those of the hosts. Default amd64 and arm64.
@@ -118,7 +118,7 @@ type ReleaseSource struct {
 	// url is the address of the file, in which {version} stands for its version as the project writes it in its tags,
 	// without a leading v, and {architecture} for amd64 or arm64.
 	// +optional
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^https?://([A-Za-z0-9._~:/?#@!&()*+,;=%\[\]-]|\{version\}|\{architecture\})+$`
 	// +kubebuilder:validation:XValidation:rule="self.contains('{version}')",message="must contain {version}, so that it differs for each version"
@@ -127,7 +127,7 @@ type ReleaseSource struct {
 	// checksumURL is the address of the file with its SHA-256 checksum: the checksum alone, or lines as sha256sum writes
 	// them. It has the same placeholders as url. It must be https, because what it returns is trusted.
 	// +optional
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^https://([A-Za-z0-9._~:/?#@!&()*+,;=%\[\]-]|\{version\}|\{architecture\})+$`
 	// +kubebuilder:validation:XValidation:rule="self.contains('{version}')",message="must contain {version}, so that it differs for each version"
@@ -139,35 +139,35 @@ type ReleaseSource struct {
 type ReleaseVersions struct {
 	// kubernetes is the minor version of Kubernetes, such as "1.36".
 	// +required
-	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^1\.[0-9]{1,3}$`
 	Kubernetes string `json:"kubernetes,omitempty"`
 
 	// containerd is the version of containerd, such as 2.3.7.
 	// +optional
-	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Containerd string `json:"containerd,omitempty"`
 
 	// runc is the version of runc, such as 1.5.2.
 	// +optional
-	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Runc string `json:"runc,omitempty"`
 
 	// cniPlugins is the version of the CNI plugins, such as 1.9.1.
 	// +optional
-	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	CNIPlugins string `json:"cniPlugins,omitempty"`
 
 	// crictl is the version of crictl, such as 1.35.0.
 	// +optional
-	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Crictl string `json:"crictl,omitempty"`
@@ -189,7 +189,7 @@ type ReleaseDigest struct {
 
 	// version is the version of the component, without a leading v, such as 1.36.3 for the kubelet.
 	// +required
-	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`
 	Version string `json:"version,omitempty"`

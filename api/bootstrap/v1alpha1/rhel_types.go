@@ -54,7 +54,7 @@ type RHELSubscription struct {
 	// contentURL is the base URL of the Satellite server's content, such as
 	// https://satellite.example.test/pulp/content. Default: Red Hat's own.
 	// +optional
-	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[^\s"'\\]+$`
 	ContentURL string `json:"contentURL,omitempty"`

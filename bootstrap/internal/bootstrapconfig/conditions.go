@@ -58,8 +58,15 @@ func waitForInfrastructure(cluster string) error {
 	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for the infrastructure of Cluster %q: its status.initialization.infrastructureProvisioned is not true", cluster)}
 }
 
-func waitForEndpoint(cluster string) error {
-	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for spec.controlPlaneEndpoint of Cluster %q", cluster)}
+func waitForEndpoint(cluster *clusterv1.Cluster) error {
+	missing := "spec.controlPlaneEndpoint"
+	switch endpoint := cluster.Spec.ControlPlaneEndpoint; {
+	case endpoint.Host != "":
+		missing += ".port"
+	case endpoint.Port != 0:
+		missing += ".host"
+	}
+	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for %s of Cluster %q", missing, cluster.Name)}
 }
 
 func waitForGarbageCollection(secret string) error {

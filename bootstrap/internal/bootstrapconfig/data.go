@@ -146,7 +146,7 @@ func ready(s *state) error {
 		return waitForInfrastructure(s.cluster.Name)
 	}
 	if !s.cluster.Spec.ControlPlaneEndpoint.IsValid() && s.config.Spec.Join.Endpoint == "" {
-		return waitForEndpoint(s.cluster.Name)
+		return waitForEndpoint(s.cluster)
 	}
 	return nil
 }

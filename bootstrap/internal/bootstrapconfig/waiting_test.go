@@ -185,7 +185,10 @@ func TestWaitsForItsPrerequisites(t *testing.T) {
 	waits(bootstrapv1.WaitingForClusterReason, "infrastructure of Cluster")
 
 	f.infrastructureProvisioned()
-	waits(bootstrapv1.WaitingForClusterReason, "spec.controlPlaneEndpoint")
+	waits(bootstrapv1.WaitingForClusterReason, "waiting for spec.controlPlaneEndpoint of Cluster")
+	f.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.1"}
+	f.Expect(management.Client.Update(t.Context(), f.cluster)).To(gomega.Succeed())
+	waits(bootstrapv1.WaitingForClusterReason, "waiting for spec.controlPlaneEndpoint.port of Cluster")
 
 	f.kubeconfig(workloads.Kubeconfig)
 	f.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 443}

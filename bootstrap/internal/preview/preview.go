@@ -4,7 +4,7 @@
 // Package preview shows what a BootstrapConfig becomes with its NodeProfile, from manifests and without a cluster: each field
 // of the specification that hosts get, and where its value comes from. It reads no Secrets and no server. Command bootstrap
 // calls it. What the API server or the controller refuse, it refuses with their words: it has the schemas of package
-// admission, and the checks of packages profile, checksum, node and render.
+// crdvalidation, and the checks of packages profile, checksum, node and render.
 package preview
 
 import (

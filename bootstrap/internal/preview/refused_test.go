@@ -64,6 +64,12 @@ func TestWrongInputIsNamed(t *testing.T) {
 			ofFleet + "spec.releases.digests: has no checksum of cniPlugins 1.9.1 for amd64, and that of a mirror without https is not trusted: add it",
 			ofFleet + "spec.releases.digests: has no checksum of kubelet 1.36.3 for amd64, and that of a mirror without https is not trusted: add it",
 		}},
+		"a mirror that ends with a slash": {releases, "releases: {architectures: [amd64], mirror: 'https://m.example.com/'}", []string{
+			"document 1: NodeProfile fleet: spec.releases.mirror: Invalid value: \"https://m.example.com/\": must be a URL that begins with https:// or http://, such as https://mirror.example.com/releases, and ends with a letter or digit, without query",
+		}},
+		"a short URL without a scheme": {system, system + ", proxy: {https: 'p:3128'}", []string{
+			"document 2: BootstrapConfigTemplate workers: spec.template.spec.proxy.https: Invalid value: \"p:3128\": spec.template.spec.proxy.https in body should match '^https?://[^\\s\"'\\\\$]+$'",
+		}},
 		"a mirror at the metadata service": {releases, "releases: {architectures: [amd64], mirror: 'https://169.254.169.254', sources: [{component: runc, fromImage: true}, {component: containerd, fromImage: true}, {component: crictl, fromImage: true}, {component: cniPlugins, fromImage: true}]}", []string{
 			ofFleet + "the checksum of kubelet 1.36.3 for amd64 cannot be read from https://169.254.169.254/dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubelet.sha256: link-local, multicast, unspecified and metadata addresses are not connected to: correct spec.releases, or add the checksum to spec.releases.digests",
 		}},

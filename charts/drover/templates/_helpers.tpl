@@ -49,7 +49,7 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- end -}}
 
 {{/*
-The arguments that every manager gets. Takes root and settings.
+The arguments that every manager gets. Takes root, program and settings.
 */}}
 {{- define "drover.args" -}}
 - --leader-elect
@@ -64,7 +64,12 @@ The arguments that every manager gets. Takes root and settings.
 {{- with .root.Values.watchNamespace }}
 - --namespace={{ . }}
 {{- end }}
+{{- $settings := dict "leader-elect" "replicas" "log-format" "log.format" "v" "log.level" "watch-filter" "watchFilter" "namespace" "watchNamespace" "metrics-secure" "metrics.secure" }}
 {{- range .settings.args }}
+{{- $flag := first (splitList "=" .) }}
+{{- with get $settings (trimPrefix "--" $flag) }}
+{{- fail (printf "%s: args must not have %s: use the setting %s of the chart" $.program $flag .) }}
+{{- end }}
 - {{ . | quote }}
 {{- end }}
 {{- end -}}

@@ -8,6 +8,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -30,6 +31,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := cmp.Or(flagcheck.URL("--endpoint", cloud.Endpoint), flagcheck.URL("--sts-endpoint", cloud.STSEndpoint)); err != nil {
 		return err
+	}
+	for _, variable := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_STS"} {
+		if err := flagcheck.URL("the environment variable "+variable, os.Getenv(variable)); err != nil {
+			return err
+		}
 	}
 	return provider.Run(ctx, aws.Cloud(cloud), options)
 }

@@ -19,3 +19,15 @@ func TestEndpointsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestEndpointsOfTheEnvironmentAreChecked(t *testing.T) {
+	for _, variable := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_STS"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "nowhere")
+			want := "the environment variable " + variable + " must be a URL"
+			if err := run(t.Context(), nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+}

@@ -26,5 +26,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := cloud.Validate(); err != nil {
+		return err
+	}
 	return provider.Run(ctx, azure.Cloud(cloud), options)
 }

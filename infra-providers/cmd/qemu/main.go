@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ func main() { manager.Main("infra-qemu", run) }
 // word is what a host's name may be, as it becomes a part of provider IDs.
 var word = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
+// leastImage is less than any image has; a smaller number was meant in another unit than bytes.
+const leastImage = 1 << 20
+
 func run(ctx context.Context, args []string) error {
 	places, maxSize := host.Options{}, ""
 	hostName, err := os.Hostname()
@@ -46,12 +50,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := cmp.Or(flagcheck.Folder("--state-dir", places.StateDir), flagcheck.Folder("--image-dir", places.ImageDir)); err != nil {
+		return err
+	}
 	if !word.MatchString(hostName) {
 		return fmt.Errorf("--host-name must have letters, digits, inner dots and dashes only, not %q", hostName)
 	}
 	size, err := resource.ParseQuantity(maxSize)
-	if err != nil || size.Value() <= 0 {
-		return fmt.Errorf("--image-max-size must be a size such as 64Gi, not %q", maxSize)
+	if err != nil || size.Value() < leastImage {
+		return fmt.Errorf("--image-max-size must be a size such as 64Gi, at least 1Mi, not %q", maxSize)
 	}
 	if err := flagcheck.AtLeast("--image-download-timeout", places.ImageLimits.Time, time.Second); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/sim"
 	"drover.io/infra-providers/sim/hypervisor"
+	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
 )
 
@@ -27,8 +28,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if stateDir == "" {
-		return errors.New("--state-dir must not be empty")
+	if err := flagcheck.Folder("--state-dir", stateDir); err != nil {
+		return err
 	}
 	hosts, err := hypervisor.Open(stateDir)
 	if err != nil {

@@ -22,13 +22,10 @@ import (
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/managementclaim"
-	"errors"
 )
 
 // secretRetry is the pause before a bootstrap Secret that could not be used is read again: Secrets are not watched.
 const secretRetry = 10 * time.Second
-
-var errNoBootstrapValue = errors.New(`it has no data under "value"`)
 
 func (r *Reconciler[M, C]) waitForOwner(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if s.owner != nil {
@@ -154,13 +151,17 @@ func (r *Reconciler[M, C]) readBootstrapData(ctx context.Context, s *state[M, C]
 	name := *s.owner.Spec.Bootstrap.DataSecretName
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.GetNamespace(), Name: name}, secret)
-	if err == nil && len(secret.Data["value"]) == 0 {
-		err = errNoBootstrapValue
-	} else if err != nil && !apierrors.IsNotFound(err) {
+	problem := ""
+	switch {
+	case apierrors.IsNotFound(err):
+		problem = "does not exist: create it with the user data in data.value"
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading bootstrap data: %w", err)
+	case len(secret.Data["value"]) == 0:
+		problem = "has no user data in data.value: add it"
 	}
-	if err != nil {
-		machinestatus.SetWaiting(s.machine, machinestatus.BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
+	if problem != "" {
+		machinestatus.SetWaiting(s.machine, machinestatus.BootstrapDataInvalidReason, fmt.Sprintf("the Secret %q of spec.bootstrap.dataSecretName of the Machine %s", name, problem))
 		return ctrl.Result{RequeueAfter: secretRetry}, nil
 	}
 	s.userData, s.format = secret.Data["value"], string(secret.Data["format"])

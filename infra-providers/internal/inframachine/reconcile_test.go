@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -176,6 +177,21 @@ func TestWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBootstrapDataThatCannotBeUsedIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	machine, owner := r.machine("worker")
+	r.update(owner, func() { owner.Spec.Bootstrap.DataSecretName = ptr.To("own-data") })
+	r.settle(machine)
+	r.wantMessage(machine, `the Secret "own-data" of spec.bootstrap.dataSecretName`, "does not exist: create it")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "own-data", Namespace: machine.Namespace}, StringData: map[string]string{"userData": "x"}}
+	if err := cluster.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	r.settle(machine)
+	r.wantMessage(machine, `the Secret "own-data" of spec.bootstrap.dataSecretName`, "has no user data in data.value")
 }
 
 func TestPauses(t *testing.T) {

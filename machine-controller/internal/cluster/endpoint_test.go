@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,6 +54,43 @@ func TestEndpointOfAProviderDoesNotStopTheCluster(t *testing.T) {
 			}
 			if got := cluster.Spec.ControlPlaneEndpoint; got != test.want {
 				t.Errorf("the endpoint is %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestFailureDomainsOfAProviderDoNotStopTheStatus writes to a Cluster the failure domains that the API of its provider accepts.
+func TestFailureDomainsOfAProviderDoNotStopTheStatus(t *testing.T) {
+	t.Parallel()
+	var many []any
+	for i := range 200 {
+		many = append(many, map[string]any{"name": fmt.Sprintf("z%03d", i)})
+	}
+	for name, test := range map[string]struct {
+		reported []any
+		want     int
+	}{
+		"a name twice": {[]any{map[string]any{"name": "z"}, map[string]any{"name": "y"}, map[string]any{"name": "z", "controlPlane": true}}, 2},
+		"a long name":  {[]any{map[string]any{"name": strings.Repeat("z", 300)}, map[string]any{"name": "z"}}, 1},
+		"no name":      {[]any{map[string]any{"name": ""}}, 0},
+		"many":         {many, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := server.Namespace(t)
+			cluster := testenv.Cluster(namespace)
+			cluster.Spec.InfrastructureRef = infraRef
+			api := clientWith(t, namespace, cluster)
+			before, p := cluster.DeepCopy(), &provider{object: fields("provisioned", true)}
+			p.object["status"].(map[string]any)["failureDomains"] = test.reported
+			if _, err := (infrastructure{p.client(), p.reader()}).run(t.Context(), &state{cluster: cluster}); err != nil {
+				t.Fatal(err)
+			}
+			if err := patch.Status(t.Context(), api, before, cluster); err != nil {
+				t.Error(err)
+			}
+			if got := len(cluster.Status.FailureDomains); got != test.want {
+				t.Errorf("there are %d failure domains, want %d", got, test.want)
 			}
 		})
 	}

@@ -136,6 +136,27 @@ func TestFailureDomains(t *testing.T) {
 	}
 }
 
+// TestWhatAMachineCannotHaveCountsAsNone has a provider without the limits of Machines and Clusters.
+func TestWhatAMachineCannotHaveCountsAsNone(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 600)
+	for _, o := range func() []Object {
+		old, present := read(fields{
+			"spec":   fields{"providerID": long, "failureDomain": long},
+			"status": fields{"failureDomain": long, "dataSecretName": long, "failureDomains": fields{"": fields{}, long: fields{}}},
+		})
+		return []Object{old, present}
+	}() {
+		domain, _ := (&InfraMachine{o}).FailureDomain()
+		if got := []string{(&InfraMachine{o}).ProviderID(), domain, (&BootstrapConfig{o}).DataSecretName()}; !cmp.Equal(got, []string{"", "", ""}) {
+			t.Errorf("%s: %q", o.Contract, got)
+		}
+		if domains := (&InfraCluster{o}).FailureDomains(); len(domains) > 0 {
+			t.Errorf("%s: %v", o.Contract, domains)
+		}
+	}
+}
+
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	_, o := read(fields{"spec": fields{"controlPlaneEndpoint": fields{"host": "h", "port": int64(6443)}}})

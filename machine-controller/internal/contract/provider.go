@@ -4,7 +4,6 @@
 package contract
 
 import (
-	"maps"
 	"math"
 	"net/netip"
 	"regexp"
@@ -19,8 +18,21 @@ import (
 // InfraMachine is the object an infrastructure provider turns into a virtual machine.
 type InfraMachine struct{ Object }
 
+// maxProviderID, maxSecretName and maxFailureDomain are how many bytes these texts may have in a Machine or Cluster. One that
+// is longer counts as none: the API server would refuse it with everything else that is written.
+const maxProviderID, maxSecretName, maxFailureDomain = 512, 253, 256
+
 // ProviderID identifies the virtual machine; it equals spec.providerID of its Node. Empty until known.
-func (m *InfraMachine) ProviderID() string { return m.text("spec", "providerID") }
+func (m *InfraMachine) ProviderID() string {
+	return noLongerThan(maxProviderID, m.text("spec", "providerID"))
+}
+
+func noLongerThan(most int, text string) string {
+	if len(text) > most {
+		return ""
+	}
+	return text
+}
 
 // Provisioned reports whether the virtual machine exists and was handed its bootstrap data.
 func (m *InfraMachine) Provisioned() bool {
@@ -44,7 +56,7 @@ func (m *InfraMachine) FailureDomain() (domain string, reported bool) {
 		path[0] = "spec"
 	}
 	domain, reported, _ = unstructured.NestedString(m.Unstructured.Object, path...)
-	return domain, reported
+	return noLongerThan(maxFailureDomain, domain), reported
 }
 
 // Interruptible reports whether the cloud may terminate the machine at short notice (spot).
@@ -83,7 +95,9 @@ func (m *InfraMachine) Addresses() (addresses clusterv1.MachineAddresses, report
 type BootstrapConfig struct{ Object }
 
 // DataSecretName names the Secret that holds the bootstrap data. Empty until known.
-func (b *BootstrapConfig) DataSecretName() string { return b.text("status", "dataSecretName") }
+func (b *BootstrapConfig) DataSecretName() string {
+	return noLongerThan(maxSecretName, b.text("status", "dataSecretName"))
+}
 
 // DataSecretCreated reports whether that Secret is complete.
 func (b *BootstrapConfig) DataSecretCreated() bool {
@@ -101,29 +115,36 @@ func (c *InfraCluster) Provisioned() bool {
 // Endpoint is where the API server answers; zero when the provider does not supply it.
 func (c *InfraCluster) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
 
-// FailureDomains lists where machines can be placed, sorted by name.
+// maxFailureDomains is how many failure domains the status of a Cluster may have.
+const maxFailureDomains = 100
+
+// FailureDomains lists where machines can be placed, sorted by name, each name once. Names that a Cluster cannot have, and
+// what exceeds the number that it can have, are dropped.
 func (c *InfraCluster) FailureDomains() []clusterv1.FailureDomain {
-	if c.Contract == V1Beta1 {
-		return c.failureDomainMap()
-	}
-	list, _, _ := unstructured.NestedSlice(c.Unstructured.Object, "status", "failureDomains")
-	var domains []clusterv1.FailureDomain
-	for _, each := range list {
-		if fields, ok := each.(map[string]any); ok && text(fields, "name") != "" {
-			domains = append(domains, failureDomain(text(fields, "name"), fields))
-		}
-	}
+	domains := slices.DeleteFunc(c.reportedDomains(), func(domain clusterv1.FailureDomain) bool {
+		return noLongerThan(maxFailureDomain, domain.Name) == ""
+	})
 	slices.SortStableFunc(domains, func(a, b clusterv1.FailureDomain) int { return strings.Compare(a.Name, b.Name) })
-	return domains
+	domains = slices.CompactFunc(domains, func(a, b clusterv1.FailureDomain) bool { return a.Name == b.Name })
+	return domains[:min(len(domains), maxFailureDomains)]
 }
 
-// failureDomainMap reads the shape of the older contract, where the names are the keys.
-func (c *InfraCluster) failureDomainMap() []clusterv1.FailureDomain {
-	byName, _, _ := unstructured.NestedMap(c.Unstructured.Object, "status", "failureDomains")
+// reportedDomains reads the list of the newer contract, or the map of the older one, where the names are the keys.
+func (c *InfraCluster) reportedDomains() []clusterv1.FailureDomain {
 	var domains []clusterv1.FailureDomain
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		if fields, ok := byName[name].(map[string]any); ok {
-			domains = append(domains, failureDomain(name, fields))
+	if c.Contract == V1Beta1 {
+		byName, _, _ := unstructured.NestedMap(c.Unstructured.Object, "status", "failureDomains")
+		for name, each := range byName {
+			if fields, ok := each.(map[string]any); ok {
+				domains = append(domains, failureDomain(name, fields))
+			}
+		}
+		return domains
+	}
+	list, _, _ := unstructured.NestedSlice(c.Unstructured.Object, "status", "failureDomains")
+	for _, each := range list {
+		if fields, ok := each.(map[string]any); ok {
+			domains = append(domains, failureDomain(text(fields, "name"), fields))
 		}
 	}
 	return domains

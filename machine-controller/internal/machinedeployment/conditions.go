@@ -130,8 +130,8 @@ func setScalingUp(s *state) {
 	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if s.rolloutBlocked != "" {
-			condition.Message += " is blocked: " + s.rolloutBlocked
+		if blocked := cmp.Or(s.rolloutBlocked, s.freeze.Message); blocked != "" {
+			condition.Message += " is blocked: " + blocked
 		}
 	case s.missingTemplate != "" && s.deployment.DeletionTimestamp.IsZero():
 		condition.Message = "Scaling up would be blocked: " + s.missingTemplate

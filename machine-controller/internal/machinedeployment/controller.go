@@ -248,6 +248,9 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	case rollout.WaitBlocked:
 		result.RequeueAfter = safety.RetryPeriod
 	}
+	if s.blocked != nil { // the API server may accept later what it has refused
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
+	}
 	if again := s.freeze.RequeueAfter; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
 	}

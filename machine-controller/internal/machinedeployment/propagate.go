@@ -21,33 +21,53 @@ import (
 
 // propagateToSets writes what changes in place from the deployment into its MachineSets, also into superseded ones: their
 // Machines exist for as long as a rollout takes, and under OnDelete for longer. A set whose selector does not match the
-// labels that it would get, as can be stored on an API server without Drover's rules, gets only how its Machines are deleted.
+// labels that it would get, as can be stored on an API server without Drover's rules, gets only how its Machines are deleted,
+// and so does one that the API server refuses, as for annotations that are too long: the rollout continues with both.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
 	current, _ := revision.FindNewMachineSet(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()
 		inplace.PropagateToMachineSet(wanted, md)
-		if err := checkSelector(wanted); err != nil {
-			wanted = set.DeepCopy()
-			inplace.MachineSetDeletion(wanted, md)
-			if set == current {
-				s.blocked = err
+		blocked := checkSelector(wanted)
+		if blocked == nil {
+			written, err := r.propagate(ctx, s, set, wanted, set == current)
+			if err == nil {
+				s.sets[i] = written
+				continue
 			}
+			if !permanentlyRefused(err) {
+				return results.IgnoreNotFoundOrConflict(err)
+			}
+			blocked = err
 		}
 		if set == current {
-			revision.Set(wanted, md.Annotations[clusterv1.RevisionAnnotation])
+			s.blocked = blocked
 		}
-		if equality.Semantic.DeepEqual(set, wanted) {
-			continue
+		wanted = set.DeepCopy()
+		inplace.MachineSetDeletion(wanted, md)
+		written, err := r.propagate(ctx, s, set, wanted, set == current)
+		if err != nil {
+			return results.IgnoreNotFoundOrConflict(err)
 		}
-		if err := r.updateSet(ctx, set, wanted); err != nil {
-			return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
-		}
-		logMachineSetUpdate(ctx, set, wanted)
-		s.sets[i] = wanted
+		s.sets[i] = written
 	}
 	return nil
+}
+
+// propagate writes a MachineSet as it is wanted, with its revision if it is the current one, and returns what is stored.
+func (r *Reconciler) propagate(ctx context.Context, s *state, set, wanted *clusterv1.MachineSet, isCurrent bool) (*clusterv1.MachineSet, error) {
+	if isCurrent {
+		revision.Set(wanted, s.deployment.Annotations[clusterv1.RevisionAnnotation])
+	}
+	if equality.Semantic.DeepEqual(set, wanted) {
+		return set, nil
+	}
+	if err := r.updateSet(ctx, set, wanted); err != nil {
+		return nil, fmt.Errorf("updating MachineSet %q: %w", set.Name, err)
+	}
+	logMachineSetUpdate(ctx, set, wanted)
+	return wanted, nil
 }
 
 // checkSelector returns an error for a MachineSet that would not select the Machines of its template.

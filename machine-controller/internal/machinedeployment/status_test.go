@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -135,6 +136,18 @@ func TestStatusSums(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestScalingUpReportsTheFreezeBeforeItsMachineSetDoes(t *testing.T) {
+	t.Parallel()
+	set := setWith("7", 1, 1)
+	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
+	s.freeze.Reason, s.freeze.Message = policyv1.FrozenByAnnotationReason, "it is frozen"
+	setStatus(s, epoch)
+	want := "Scaling up from 1 to 3 replicas is blocked: it is frozen"
+	if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Message != want {
+		t.Errorf("got %+v, want %s", got, want)
 	}
 }
 

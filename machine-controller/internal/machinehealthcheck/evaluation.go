@@ -25,8 +25,10 @@ func (p evaluation) run(_ context.Context, s *state) (reconcile.Result, error) {
 	input := health.PlanInput{Groups: map[string]health.Group{}, Trigger: trigger, Now: now}
 	for _, m := range s.targets {
 		if name := s.groupOf[m.UID]; name != "" {
-			g := s.groups[name]
-			input.Groups[name] = health.Group{Limit: g.limit, InFlight: health.InFlight(g.machines, g.inFlight)}
+			if _, counted := input.Groups[name]; !counted {
+				g := s.groups[name]
+				input.Groups[name] = health.Group{Limit: g.limit, InFlight: health.InFlight(g.machines, g.inFlight)}
+			}
 		}
 		s.findings[m.Name] = health.Evaluate(health.Input{
 			Machine: m, Cluster: s.cluster, Nodes: s.nodes[m.UID], Since: s.since, Checks: s.check.Spec.Checks, Now: now,

@@ -38,7 +38,8 @@ func (r *repairer) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	for _, m := range lacking {
 		errs = append(errs, r.creator.CreateChildren(ctx, s.set, m, from.Lacking(s.set, m)))
 	}
-	return reconcile.Result{}, kerrors.NewAggregate(errs)
+	s.blocked = kerrors.NewAggregate(errs)
+	return reconcile.Result{}, s.blocked
 }
 
 // ignoreMisconfigured drops the errors that only a change by a user resolves, once they are in a condition.

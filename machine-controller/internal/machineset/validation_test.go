@@ -112,6 +112,23 @@ func TestCreationIsValidated(t *testing.T) {
 			}),
 			"spec.template.metadata.annotations",
 		},
+		"a set with a value that no label has": {
+			set(func(s *clusterv1.MachineSet) { s.Spec.Template.Labels["team"] = "a b" }), "spec.template.metadata.labels",
+		},
+		"a deployment with a value that no label has": {
+			deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Labels["team"] = "a b" }), "spec.template.metadata.labels",
+		},
+		"a deployment with a value that is too long for a label": {
+			deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Labels["team"] = long }), "spec.template.metadata.labels",
+		},
+		"a deployment with a key that no label has": {
+			deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Labels["my team"] = "a" }), "spec.template.metadata.labels",
+		},
+		"a deployment with labels": {
+			deployment(func(md *clusterv1.MachineDeployment) {
+				md.Spec.Template.Labels["node-role.kubernetes.io/worker"], md.Spec.Template.Labels["example.com/A_b.c"] = "", long[:63]
+			}), "",
+		},
 		"a Cluster":                        {cluster(func(*clusterv1.Cluster) {}), ""},
 		"a Cluster whose name just fits":   {cluster(func(c *clusterv1.Cluster) { c.Name = long[:63] }), ""},
 		"a Cluster whose name is no label": {cluster(func(c *clusterv1.Cluster) { c.Name = long }), "at most 63"},

@@ -79,6 +79,9 @@ func TestConnectionReadsAndWritesLive(t *testing.T) {
 	if err != nil || !read.Spec.Unschedulable {
 		t.Errorf("got %v, %v", read, err)
 	}
+	if !connection.servesLeases(t.Context()) {
+		t.Error("it takes a real API server for one without Leases, which cannot be claimed")
+	}
 	if connection.Clientset() != connection.Clientset() {
 		t.Error("each call makes a clientset")
 	}
@@ -107,7 +110,7 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 		"exec":         {withExec(t, kubeconfigOf(t, a)), ReasonKubeconfigInvalid, "users[].user.exec"},
 		"wrong-ca":     {kubeconfigOf(t, &wrongCA), ReasonUnreachable, "certificate-authority-data"},
 		"unauthorized": {kubeconfigOf(t, &wrongToken), ReasonUnauthorized, "refuses the credentials"},
-		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "nodes is forbidden"},
+		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "the group drover:managers"},
 		"no-server":    {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
 	}
 	w := newEnvironment(t, asIs)

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -138,7 +139,7 @@ func (d *dialer) claim(ctx context.Context, cluster client.ObjectKey, c *Connect
 	ctx, cancel := context.WithTimeout(ctx, d.options.ProbeTimeout)
 	defer cancel()
 	claim, err := d.options.Claimer.Claim(ctx, c.claiming, cluster)
-	if err != nil && !c.servesLeases() {
+	if err != nil && !c.servesLeases(context.WithoutCancel(ctx)) {
 		return &Claim{Status: ClaimHeld, Message: "the API server of the workload cluster serves no Leases, so that nothing keeps two management clusters from acting on it"}
 	}
 	if err != nil {
@@ -150,10 +151,12 @@ func (d *dialer) claim(ctx context.Context, cluster client.ObjectKey, c *Connect
 }
 
 // servesLeases reports whether the API server has Leases, as far as it answers. Every API server of Kubernetes has;
-// a simulator that serves only a part of its API can never be claimed.
-func (c *Connection) servesLeases() bool {
-	groups, err := c.Clientset().Discovery().ServerGroups()
-	if err != nil || len(groups.Groups) == 0 {
+// a simulator that serves only a part of its API can never be claimed. The list of groups is requested as plain JSON: the
+// transport hides the Content-Type by which the discovery client recognizes another form, and it would find no group.
+func (c *Connection) servesLeases(ctx context.Context) bool {
+	answer, err := c.Clientset().Discovery().RESTClient().Get().AbsPath("/apis").SetHeader("Accept", "application/json").Do(ctx).Raw()
+	groups := metav1.APIGroupList{}
+	if err != nil || json.Unmarshal(answer, &groups) != nil || len(groups.Groups) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(groups.Groups, func(group metav1.APIGroup) bool { return group.Name == coordinationv1.GroupName })

@@ -46,10 +46,13 @@ func classify(host string, err error) *failure {
 	case workload.Unauthorized:
 		reason = ReasonUnauthorized
 	case workload.Forbidden:
-		reason = ReasonForbidden
+		return &failure{reason: ReasonForbidden, message: f.Message + grantPermissions}
 	}
 	return &failure{reason: reason, message: f.Message}
 }
+
+// grantPermissions is the end of messages about requests that the kubeconfig's user may not make.
+const grantPermissions = "; the kubeconfig's user must be in the group drover:managers, and config/workload of machine-controller applied there by its administrator"
 
 // badKubeconfig is the failure of a kubeconfig that cannot be used.
 func badKubeconfig(err error) *failure {

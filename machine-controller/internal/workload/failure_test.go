@@ -27,7 +27,7 @@ func TestClassify(t *testing.T) {
 		want failure
 	}{
 		"401":                           {apierrors.NewUnauthorized("x"), failure{reason: ReasonUnauthorized, message: "API server https://a refuses the credentials in the kubeconfig; renew them in the Secret"}},
-		"a wrapped 403":                 {fmt.Errorf("listing: %w", apierrors.NewForbidden(nodes, "", errors.New("no"))), failure{reason: ReasonForbidden, message: `API server https://a: nodes is forbidden: no`}},
+		"a wrapped 403":                 {fmt.Errorf("listing: %w", apierrors.NewForbidden(nodes, "", errors.New("no"))), failure{reason: ReasonForbidden, message: `API server https://a: nodes is forbidden: no` + grantPermissions}},
 		"a deadline":                    {&url.Error{Op: "Get", URL: "https://a/version?timeout=5s", Err: context.DeadlineExceeded}, failure{reason: ReasonUnreachable, message: "API server https://a: no answer in time"}},
 		"an answer of no use":           {apierrors.NewConflict(nodes, "n", errors.New("old")), failure{reason: ReasonUnreachable, message: `API server https://a: Operation cannot be fulfilled on nodes "n": old`}},
 		"an error without kind":         {errors.New("x"), failure{reason: ReasonUnreachable, message: "API server https://a: x"}},

@@ -34,7 +34,7 @@ func TestMessagesOfAPIServersAreTruncated(t *testing.T) {
 	for what, failure := range map[string]*failure{
 		"the list of Nodes": d.sync(t.Context(), connections[0], client.ObjectKey{}, false), "the probe": d.probe(t.Context(), connections[0]),
 	} {
-		if failure == nil || failure.reason != ReasonForbidden || len(failure.message) > requesterror.MaxMessage+len("…") || !strings.HasSuffix(failure.message, "é…") {
+		if failure == nil || failure.reason != ReasonForbidden || len(failure.message) > requesterror.MaxMessage+len("…"+grantPermissions) || !strings.HasSuffix(failure.message, "é…"+grantPermissions) {
 			t.Errorf("%s: got %v", what, failure)
 		}
 	}
