@@ -1,6 +1,6 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
-MODULES := api runtime machine-controller bootstrap infra-providers release test test/monitoring
+MODULES := api runtime machine-controller bootstrap infra-providers kubectl-drover release test test/monitoring
 CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
 INFRA := $(CLOUDS:%=bin/infra-%)
 MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
@@ -106,6 +106,10 @@ bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
 $(INFRA): bin/infra-%:
 	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$*
+
+.PHONY: plugin
+plugin: ## Build bin/kubectl-drover, the plugin of kubectl
+	@cd kubectl-drover && GOWORK=off go build -o ../bin/kubectl-drover .
 
 .PHONY: new-provider
 new-provider: ## Scaffold the provider of a new cloud, with its tests: NAME=acme, and KIND=ACME if the kind is not Acme

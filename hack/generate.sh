@@ -90,3 +90,7 @@ metrics() { # title, module, command
   metrics infra-CLOUD infra-providers ./cmd/sim
 } >> "$scratch/metrics.md"
 cp "$scratch/metrics.md" "$page"
+
+# The reference page of all conditions, from the table of their reasons.
+(cd api && go run ./reason/page) > "$scratch/conditions.md"
+cp "$scratch/conditions.md" docs/reference/conditions.md

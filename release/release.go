@@ -30,14 +30,22 @@ const monitoringFolder = "monitoring"
 // versionFile has the version of a release. The signed checksums cover it, so that an old release does not pass as a new one.
 const versionFile = "VERSION"
 
+// parts are what a release has beside manifests and chart.
+type parts struct {
+	// binaries are images and the plugin.
+	binaries bool
+	// pluginURL is where krew finds the archives of the plugin.
+	pluginURL string
+}
+
 // releaseAll writes everything that a release consists of below the folder of the job, which must be new: what is left of
 // another release would be signed with this one.
-func releaseAll(ctx context.Context, j imageJob, programs []program.Program, withImages bool) error {
+func releaseAll(ctx context.Context, j imageJob, programs []program.Program, with parts) error {
 	if entries, err := os.ReadDir(j.folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: remove it, or name another folder with --out", j.folder)
 	}
 	var digests map[string]string
-	if withImages {
+	if with.binaries {
 		var err error
 		if digests, err = j.run(ctx, programs); err != nil {
 			return err
@@ -58,6 +66,12 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 		{"manifests", func() error { return writeManifests(j, c, programs) }},
 		{"clusterctl repository", func() error { return writeRepository(j, c, programs) }},
 		{"alerts and dashboards", func() error { return writeMonitoring(j) }},
+		{"plugin", func() error {
+			if !with.binaries {
+				return nil
+			}
+			return writePlugin(ctx, j, with.pluginURL)
+		}},
 		{"release notes", func() error { return writeNotes(j) }},
 		{"version", func() error { return j.write(versionFile, []byte(j.version+"\n")) }},
 		{"checksums", func() error { return checksum.Write(j.folder) }},
