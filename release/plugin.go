@@ -19,8 +19,9 @@ import (
 // pluginFolder is where the archives of the plugin and its manifest are in a release.
 const pluginFolder = "plugin"
 
-// defaultPluginURL is where krew downloads the archives, unless --plugin-url names another place.
-const defaultPluginURL = "https://drover.io/releases/{version}/plugin"
+// defaultPluginURL is in the manifest for krew unless --plugin-url names the place of the archives. Nothing is there: such a
+// manifest installs an archive that is named by --archive.
+const defaultPluginURL = "https://releases.example.org/drover/{version}/plugin"
 
 func pluginCommand() *cobra.Command {
 	var build buildFlags
@@ -46,7 +47,7 @@ func pluginCommand() *cobra.Command {
 }
 
 func addPluginURL(command *cobra.Command, url *string) {
-	command.Flags().StringVar(url, "plugin-url", defaultPluginURL, "where krew finds the archives of kubectl drover; {version} is replaced")
+	command.Flags().StringVar(url, "plugin-url", defaultPluginURL, "where krew finds the archives of kubectl drover; {version} is replaced. With the default, krew needs --archive")
 }
 
 func checkPluginURL(text string) error {
