@@ -209,7 +209,8 @@ func writeStatus(t *testing.T, o client.Object) {
 	}
 }
 
-// TestOrphans has one BootstrapConfig without a Machine, and one with it. The time of the command is a day later.
+// TestOrphans has one BootstrapConfig without a Machine, one that its Machine owns, one that a Machine only refers to, and one
+// that was restored, whose Machine has another UID now. The time of the command is a day later.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	namespaceNamed(t, "orphans")
@@ -221,11 +222,24 @@ func TestOrphans(t *testing.T) {
 	if err := c.Create(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"owned", "left"} {
+	referring := m.DeepCopy()
+	referring.ObjectMeta = metav1.ObjectMeta{Namespace: "orphans", Name: "referring"}
+	referring.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+		APIGroup: "bootstrap.drover.io", Kind: "BootstrapConfig", Name: "referred",
+	}}
+	if err := c.Create(t.Context(), referring); err != nil {
+		t.Fatal(err)
+	}
+	restored := m.DeepCopy()
+	restored.UID = "of-another-management-cluster"
+	for _, name := range []string{"owned", "referred", "restored", "left"} {
 		config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "orphans", Name: name}}
 		config.Spec.OperatingSystem = "ubuntu"
 		if name == "owned" {
 			config.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(m, clusterv1.GroupVersion.WithKind("Machine"))}
+		}
+		if name == "restored" {
+			config.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(restored, clusterv1.GroupVersion.WithKind("Machine"))}
 		}
 		if err := c.Create(t.Context(), config); err != nil {
 			t.Fatal(err)
@@ -233,7 +247,7 @@ func TestOrphans(t *testing.T) {
 	}
 	kubeconfig := admin(t, management)
 	later := time.Now().Add(24 * time.Hour)
-	want := "BootstrapConfig left in namespace orphans, 24h old: no Machine owns it, and there is none of its name\n"
+	want := "BootstrapConfig left in namespace orphans, 24h old: no Machine owns it or refers to it\n"
 	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "orphans"); got.code != Well || got.out != want {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
@@ -250,7 +264,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("the answer yes: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	list := &bootstrapv1.BootstrapConfigList{}
-	if err := c.List(t.Context(), list, client.InNamespace("orphans")); err != nil || len(list.Items) != 1 || list.Items[0].Name != "owned" {
+	if err := c.List(t.Context(), list, client.InNamespace("orphans")); err != nil || len(list.Items) != 3 {
 		t.Errorf("%d objects are left, error %v", len(list.Items), err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/api/crds"
@@ -61,23 +62,19 @@ func (f *Finder) Objects(ctx context.Context, namespace string) ([]Object, error
 	if err != nil {
 		return nil, err
 	}
-	machines := map[types.UID]bool{}
-	names := map[string]bool{}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(object.Machine.GroupVersion().WithKind("MachineList"))
-	err = object.Each(ctx, f.Reader, object.Machine, list, func(page *metav1.PartialObjectMetadataList) error {
-		for i := range page.Items {
-			machines[page.Items[i].UID] = true
-			names[page.Items[i].Namespace+"/"+page.Items[i].Name] = true
+	machines := owners{uids: map[types.UID]bool{}, names: map[string]bool{}}
+	err = f.Machines(ctx, namespace, "", func(page []clusterv1.Machine) error {
+		for i := range page {
+			machines.add(&page[i])
 		}
 		return nil
-	}, client.InNamespace(namespace))
+	})
 	if err != nil {
 		return nil, err
 	}
 	var found []Object
 	for _, kind := range kinds {
-		of, err := f.ofKind(ctx, kind, namespace, machines, names)
+		of, err := f.ofKind(ctx, kind, namespace, machines)
 		if err != nil {
 			return nil, err
 		}
@@ -112,14 +109,14 @@ func (f *Finder) kinds() ([]object.Kind, error) {
 	return kinds, nil
 }
 
-func (f *Finder) ofKind(ctx context.Context, kind object.Kind, namespace string, machines map[types.UID]bool, names map[string]bool) ([]Object, error) {
+func (f *Finder) ofKind(ctx context.Context, kind object.Kind, namespace string, machines owners) ([]Object, error) {
 	var found []Object
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	err := object.Each(ctx, f.Reader, kind, list, func(page *metav1.PartialObjectMetadataList) error {
 		for i := range page.Items {
 			o := &page.Items[i]
-			why := reasonOf(o, machines, names)
+			why := machines.missing(o)
 			if why == "" || f.Now.Sub(o.CreationTimestamp.Time) < grace {
 				continue
 			}
@@ -130,20 +127,33 @@ func (f *Finder) ofKind(ctx context.Context, kind object.Kind, namespace string,
 	return found, err
 }
 
-// reasonOf is why an object is an orphan; empty if it is none. One that something else controls is not ours to judge.
-func reasonOf(o *metav1.PartialObjectMetadata, machines map[types.UID]bool, names map[string]bool) string {
+// owners are the Machines that exist.
+type owners struct {
+	uids map[types.UID]bool
+	// names are those of Machines, and those of the objects that they refer to, which they may adopt yet.
+	names map[string]bool
+}
+
+func (m owners) add(machine *clusterv1.Machine) {
+	m.uids[machine.UID] = true
+	for _, name := range []string{machine.Name, machine.Spec.InfrastructureRef.Name, machine.Spec.Bootstrap.ConfigRef.Name} {
+		m.names[machine.Namespace+"/"+name] = true
+	}
+}
+
+// missing is why an object is an orphan; empty if it is none. One that something else controls is not ours to judge, and after a
+// restore the Machine of an object has another UID.
+func (m owners) missing(o *metav1.PartialObjectMetadata) string {
 	owner := metav1.GetControllerOfNoCopy(o)
 	switch {
-	case owner != nil && owner.Kind != object.Machine.Kind:
+	case m.names[o.Namespace+"/"+o.Name]:
 		return ""
-	case owner != nil && machines[owner.UID]:
+	case owner == nil:
+		return "no Machine owns it or refers to it"
+	case owner.Kind != object.Machine.Kind, m.uids[owner.UID], m.names[o.Namespace+"/"+owner.Name]:
 		return ""
-	case owner != nil:
-		return "its Machine " + owner.Name + " does not exist"
-	case names[o.Namespace+"/"+o.Name]:
-		return "" // a Machine of its name may adopt it
 	}
-	return "no Machine owns it, and there is none of its name"
+	return "its Machine " + owner.Name + " does not exist"
 }
 
 // Delete deletes an orphan, unless it has changed since it was found.
