@@ -23,11 +23,11 @@ import (
 // cloud is the label with the name of the cloud.
 var cloud = metric.Named("cloud", "the provider")
 
-// noReason is the reason of a machine without a Ready condition.
-const noReason = "None"
+// withoutReady stands for the reason of a machine without a Ready condition.
+const withoutReady = "None"
 
 // readyReasons are those of the Ready condition.
-var readyReasons = metric.Fixed("reason", noReason,
+var readyReasons = metric.Fixed("reason", withoutReady,
 	machinestatus.WaitingForMachineReason, machinestatus.WaitingForClusterReason, machinestatus.WaitingForManagementClaimReason,
 	machinestatus.ClusterUnknownReason, machinestatus.IdentityUnknownReason, machinestatus.WaitingForBootstrapReason,
 	machinestatus.BootstrapDataInvalidReason, machinestatus.InstancePendingReason, machinestatus.InstanceRunningReason,
@@ -105,7 +105,7 @@ func (c *MachineCounter[M, C]) Collect(to chan<- prometheus.Metric) {
 	}
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
 		if machine, ok := item.(M); ok && c.WatchFilter.Matches(machine) {
-			reason := noReason
+			reason := withoutReady
 			if ready := meta.FindStatusCondition(machine.GetStatus().Conditions, clusterv1.ReadyCondition); ready != nil {
 				reason = ready.Reason
 			}
