@@ -18,11 +18,11 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// noReason is the reason of a BootstrapConfig without a Ready condition.
-const noReason = "None"
+// withoutReady stands for the reason of a BootstrapConfig without a Ready condition.
+const withoutReady = "None"
 
 // waitingReasons are those of the conditions of a BootstrapConfig.
-var waitingReasons = metric.Fixed("reason", noReason, bootstrapv1.DataSecretAvailableReason,
+var waitingReasons = metric.Fixed("reason", withoutReady, bootstrapv1.DataSecretAvailableReason,
 	bootstrapv1.WaitingForMachineReason, bootstrapv1.WaitingForClusterReason, bootstrapv1.KubeconfigInvalidReason, bootstrapv1.ClusterUnreachableReason,
 	bootstrapv1.ClusterForbiddenReason, bootstrapv1.ClaimedElsewhereReason, bootstrapv1.InvalidSpecReason, bootstrapv1.WaitingForProfileReason,
 	bootstrapv1.ReleaseUnavailableReason, bootstrapv1.NotMadeByKubeadmReason, bootstrapv1.DataSecretConflictReason, bootstrapv1.RequestRefusedReason,
@@ -114,5 +114,5 @@ func reasonOf(conditions []metav1.Condition) string {
 	if ready := meta.FindStatusCondition(conditions, clusterv1.ReadyCondition); ready != nil {
 		return ready.Reason
 	}
-	return noReason
+	return withoutReady
 }
