@@ -1,6 +1,6 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
-MODULES := api runtime machine-controller bootstrap infra-providers release test
+MODULES := api runtime machine-controller bootstrap infra-providers kubectl-drover release test test/monitoring
 CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
 INFRA := $(CLOUDS:%=bin/infra-%)
 MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
@@ -39,7 +39,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
-	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/kubestatemetrics test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format every Go file
@@ -72,6 +72,10 @@ e2e-openstack: control-plane ## Run the OpenStack driver against the real servic
 e2e-kubevirt: control-plane ## Run the KubeVirt driver with virt-controller and virt-api of KubeVirt, which it compiles
 	@hack/e2e-kubevirt.sh $(ARGS)
 
+.PHONY: e2e-alerts
+e2e-alerts: control-plane $(SIMULATED) ## Test the alerts with Debian's Prometheus, which scrapes managers with injected faults, and the metrics of kube-state-metrics
+	@hack/e2e-alerts.sh $(ARGS)
+
 .PHONY: e2e
 e2e: control-plane build guest ## Boot containers with systemd that join by cloud-init, Ignition and kubeadm; needs root
 	@cd test && DROVER_E2E=1 GOWORK=off go test -count=1 -v -run 'TestContainer|TestAWrongChecksum' -timeout 60m ./vm
@@ -102,6 +106,10 @@ bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
 $(INFRA): bin/infra-%:
 	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$*
+
+.PHONY: plugin
+plugin: ## Build bin/kubectl-drover, the plugin of kubectl
+	@cd kubectl-drover && GOWORK=off go build -o ../bin/kubectl-drover .
 
 .PHONY: new-provider
 new-provider: ## Scaffold the provider of a new cloud, with its tests: NAME=acme, and KIND=ACME if the kind is not Acme

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/bootstrap/internal/bootstrapconfig"
 	"drover.io/bootstrap/internal/checksum"
@@ -65,6 +66,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return fmt.Errorf("registering controller: %w", err)
+	}
+	counter := &bootstrapconfig.Counter{Reader: mgr.GetClient(), Leading: mgr.Elected(), Watch: predicates.WatchFilter(o.WatchFilter)}
+	if err := metrics.Registry.Register(counter); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
 	if o.approve {
 		approver := &csrapproval.Reconciler{

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"drover.io/bootstrap/internal/crdvalidation"
 	"drover.io/bootstrap/internal/preview"
+	"drover.io/runtime/crdvalidation"
 	"drover.io/runtime/flagcheck"
 	"drover.io/runtime/manager"
 )

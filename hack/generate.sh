@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates deepcopy code, CRDs and RBAC roles, and the one manifest that `kubectl apply` takes.
+# Generates deepcopy code, CRDs and RBAC roles, the one manifest that `kubectl apply` takes, and the reference of metrics.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -76,3 +76,21 @@ for command in infra-providers/cmd/*; do
   cloud=$(basename "$command")
   role infra-providers "drover-infra-$cloud" "config/rbac/$cloud" ./internal/... "./$cloud/..." "./cmd/$cloud/..."
 done
+
+# The reference of metrics, from their declarations. All infrastructure providers have the same ones.
+page=$root/docs/reference/metrics.md
+cp hack/reference/metrics.txt "$scratch/metrics.md"
+metrics() { # title, module, command
+  printf '\n## %s\n\n' "$1"
+  (cd "$2" && go run "$3" metrics)
+}
+{
+  metrics machine-controller machine-controller .
+  metrics bootstrap bootstrap .
+  metrics infra-CLOUD infra-providers ./cmd/sim
+} >> "$scratch/metrics.md"
+cp "$scratch/metrics.md" "$page"
+
+# The reference page of all conditions, from the table of their reasons.
+(cd api && go run ./reason/page) > "$scratch/conditions.md"
+cp "$scratch/conditions.md" docs/reference/conditions.md

@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	collector := &metrics.Collector{Reader: mgr.GetClient(), Watch: predicates.WatchFilter(o.WatchFilter), Leading: mgr.Elected(), Workers: o.WorkerCount}
-	if err := collector.Register(ctrlmetrics.Registry); err != nil {
+	if err := ctrlmetrics.Registry.Register(collector); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	return mgr.Start(ctx)

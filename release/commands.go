@@ -90,20 +90,25 @@ func imagesCommand() *cobra.Command {
 func allCommand() *cobra.Command {
 	var build buildFlags
 	var images bool
+	var url string
 	command := &cobra.Command{
 		Use:   "all",
 		Short: "Write everything that a release consists of",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkPluginURL(url); err != nil {
+				return err
+			}
 			job, programs, err := build.prepare(command)
 			if err != nil {
 				return err
 			}
-			return releaseAll(command.Context(), job, programs, images)
+			return releaseAll(command.Context(), job, programs, parts{binaries: images, pluginURL: url})
 		},
 	}
 	build.add(command)
-	command.Flags().BoolVar(&images, "images", true, "make the images, too; without them the release is manifests and chart")
+	command.Flags().BoolVar(&images, "images", true, "make the images and the plugin, too; without them the release is manifests and chart")
+	addPluginURL(command, &url)
 	return command
 }
 

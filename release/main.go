@@ -36,6 +36,6 @@ func newCommand() *cobra.Command {
 	command.SetFlagErrorFunc(func(failed *cobra.Command, err error) error {
 		return fmt.Errorf("%w; %s --help lists the flags", err, failed.CommandPath())
 	})
-	command.AddCommand(allCommand(), imagesCommand(), clusterctlConfigCommand(), pushCommand(), signCommand(), verifyCommand())
+	command.AddCommand(allCommand(), imagesCommand(), clusterctlConfigCommand(), pluginCommand(), pushCommand(), signCommand(), verifyCommand())
 	return command
 }

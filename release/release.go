@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,17 +24,28 @@ import (
 // clusterctlFolder is where the repository for clusterctl is in a release.
 const clusterctlFolder = "clusterctl"
 
+// monitoringFolder is where alerts and dashboards are in a release.
+const monitoringFolder = "monitoring"
+
 // versionFile has the version of a release. The signed checksums cover it, so that an old release does not pass as a new one.
 const versionFile = "VERSION"
 
+// parts are what a release has beside manifests and chart.
+type parts struct {
+	// binaries are images and the plugin.
+	binaries bool
+	// pluginURL is where krew finds the archives of the plugin.
+	pluginURL string
+}
+
 // releaseAll writes everything that a release consists of below the folder of the job, which must be new: what is left of
 // another release would be signed with this one.
-func releaseAll(ctx context.Context, j imageJob, programs []program.Program, withImages bool) error {
+func releaseAll(ctx context.Context, j imageJob, programs []program.Program, with parts) error {
 	if entries, err := os.ReadDir(j.folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: remove it, or name another folder with --out", j.folder)
 	}
 	var digests map[string]string
-	if withImages {
+	if with.binaries {
 		var err error
 		if digests, err = j.run(ctx, programs); err != nil {
 			return err
@@ -53,6 +65,13 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 		{"chart", func() error { return writeChart(j, c) }},
 		{"manifests", func() error { return writeManifests(j, c, programs) }},
 		{"clusterctl repository", func() error { return writeRepository(j, c, programs) }},
+		{"alerts and dashboards", func() error { return writeMonitoring(j) }},
+		{"plugin", func() error {
+			if !with.binaries {
+				return nil
+			}
+			return writePlugin(ctx, j, with.pluginURL)
+		}},
 		{"release notes", func() error { return writeNotes(j) }},
 		{"version", func() error { return j.write(versionFile, []byte(j.version+"\n")) }},
 		{"checksums", func() error { return checksum.Write(j.folder) }},
@@ -127,6 +146,28 @@ func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) erro
 func writeRepository(j imageJob, c *chart.Chart, programs []program.Program) error {
 	for _, provider := range clusterctl.Providers(programs) {
 		if err := provider.Write(filepath.Join(j.folder, clusterctlFolder), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeMonitoring writes what operators watch Drover with: alerts with their runbooks, dashboards, and the configuration of
+// kube-state-metrics. The tests of the alerts stay in the repository.
+func writeMonitoring(j imageJob) error {
+	for from, to := range map[string]string{"monitoring": monitoringFolder, filepath.Join("docs", "runbooks"): filepath.Join(monitoringFolder, "docs", "runbooks")} {
+		source := os.DirFS(filepath.Join(j.root, from))
+		err := fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(name, "_test.yaml") {
+				return err
+			}
+			content, err := fs.ReadFile(source, name)
+			if err != nil {
+				return err
+			}
+			return j.write(filepath.Join(to, name), content)
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -100,16 +100,19 @@ func toObserved(running *virtv1.VirtualMachineInstance, pods ...corev1.Pod) *obs
 	return found
 }
 
-// runsIn reports whether a Pod is that of the node that the virtual machine runs on: there are two during a migration.
+// runsIn reports whether a Pod is on the node that the virtual machine runs on: there are two during a migration. After it KubeVirt
+// keeps the one that has ended, so a virtual machine that has come back to a node has several there.
 func (o *observed) runsIn(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.UID == o.uid && pod.Spec.NodeName == o.node
 }
 
-// addPod adds the addresses of a Pod, if it is the one that the virtual machine runs in and it is in the pod network. KubeVirt
-// mixes the others with what the guest agent reports, so root in the guest chooses them.
+// addPod adds the addresses of a Pod, if it is the one that the virtual machine runs in and it is in the pod network. Those of one
+// that has ended may be another's by now. KubeVirt mixes the others with what the guest agent reports, so root in the guest chooses
+// them.
 func (o *observed) addPod(pod *corev1.Pod) {
-	if !o.inPodNetwork || !o.runsIn(pod) {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if !o.inPodNetwork || !o.runsIn(pod) || ended {
 		return
 	}
 	for _, ip := range pod.Status.PodIPs {
@@ -161,7 +164,7 @@ func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 	case virtv1.VirtualMachineStatusPaused:
 		return driver.Stopped
 	case virtv1.VirtualMachineStatusStopped, virtv1.VirtualMachineStatusCrashLoopBackOff:
-		if strategy, err := vm.RunStrategy(); err == nil && (strategy == virtv1.RunStrategyAlways || strategy == virtv1.RunStrategyRerunOnFailure) {
+		if strategy, err := vm.RunStrategy(); err == nil && willStart(strategy, running) {
 			return driver.Pending
 		}
 		return driver.Stopped
@@ -172,6 +175,19 @@ func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 		return driver.Pending
 	default:
 		return driver.Pending
+	}
+}
+
+// willStart reports whether KubeVirt starts a virtual machine that does not run, without being asked to. With Once it does as long
+// as nothing runs or has run: the VirtualMachineInstance remains.
+func willStart(strategy virtv1.VirtualMachineRunStrategy, running *observed) bool {
+	switch strategy {
+	case virtv1.RunStrategyAlways, virtv1.RunStrategyRerunOnFailure:
+		return true
+	case virtv1.RunStrategyOnce:
+		return running == nil
+	default:
+		return false
 	}
 }
 

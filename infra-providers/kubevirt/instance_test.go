@@ -40,6 +40,7 @@ func TestStates(t *testing.T) {
 		"is paused":                           {virtv1.VirtualMachineStatusPaused, virtv1.RunStrategyAlways, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Paused"},
 		"is started again by KubeVirt":        {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyAlways, nil, driver.Pending, "Stopped"},
 		"has an empty disk and has ended":     {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyOnce, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopped"},
+		"has an empty disk and starts":        {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyOnce, nil, driver.Pending, "Stopped"},
 		"was stopped":                         {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyHalted, nil, driver.Stopped, "Stopped"},
 		"is being stopped":                    {virtv1.VirtualMachineStatusStopping, virtv1.RunStrategyHalted, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopping"},
 		"is stopped and started":              {virtv1.VirtualMachineStatusStopping, virtv1.RunStrategyAlways, &virtv1.VirtualMachineInstance{}, driver.Pending, "Stopping"},
@@ -84,7 +85,8 @@ func TestEviction(t *testing.T) {
 }
 
 // TestAddresses: what the guest agent reports is never an address that the cluster gave. During a migration the Pod on the node
-// that the virtual machine runs on counts.
+// that the virtual machine runs on counts, and after several migrations none that has ended there: its address may be that of
+// another Pod by now.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	running := &virtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Name: "vm", UID: "u"}}
@@ -109,6 +111,13 @@ func TestAddresses(t *testing.T) {
 	}
 	if diff := cmp.Diff(internal("172.17.0.1"), reported); diff != "" {
 		t.Errorf("reported (-want +got):\n%s", diff)
+	}
+	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		before := pod("node-1", "10.244.0.8", "u")
+		before.Status.Phase = phase
+		if diff := cmp.Diff(given, toInstance(vm, toObserved(running, append(pods, before)...)).Addresses); diff != "" {
+			t.Errorf("with a Pod on the same node that is %s (-want +got):\n%s", phase, diff)
+		}
 	}
 	running.Spec.Networks = []virtv1.Network{{Name: "pods", NetworkSource: virtv1.NetworkSource{Multus: &virtv1.MultusNetwork{}}}}
 	if given := toInstance(vm, toObserved(running, pods...)).Addresses; len(given) > 0 {

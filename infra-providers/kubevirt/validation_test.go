@@ -68,14 +68,18 @@ func TestWhatIsRefused(t *testing.T) {
 		change func(*infrav1.KubeVirtMachineSpec)
 		about  string
 	}{
-		"neither size nor instancetype":       {func(s *infrav1.KubeVirtMachineSpec) { s.CPU, s.MemoryMiB = infrav1.KubeVirtCPU{}, 0 }, "either instancetype or cpu"},
-		"size and instancetype":               {func(s *infrav1.KubeVirtMachineSpec) { s.Instancetype.Name = "x" }, "either instancetype or cpu"},
-		"cpu without memory":                  {func(s *infrav1.KubeVirtMachineSpec) { s.MemoryMiB = 0 }, "belong together"},
-		"namespace without a Secret":          {func(s *infrav1.KubeVirtMachineSpec) { s.Namespace = "kube-system" }, "provider's own credentials"},
-		"two root disks":                      {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk.Source.HTTP = "https://x" }, "either containerDisk or source"},
-		"no root disk":                        {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk = infrav1.KubeVirtRootDisk{Bus: "virtio"} }, "either containerDisk or source"},
-		"storage of a container disk":         {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk.Storage.SizeGiB = 50 }, "storage is that of a source"},
-		"two sources":                         {source(infrav1.KubeVirtDiskSource{HTTP: "https://x", Registry: "docker://x"}), "set one of"},
+		"neither size nor instancetype": {func(s *infrav1.KubeVirtMachineSpec) { s.CPU, s.MemoryMiB = infrav1.KubeVirtCPU{}, 0 }, "either instancetype or cpu"},
+		"size and instancetype":         {func(s *infrav1.KubeVirtMachineSpec) { s.Instancetype.Name = "x" }, "either instancetype or cpu"},
+		"cpu without memory":            {func(s *infrav1.KubeVirtMachineSpec) { s.MemoryMiB = 0 }, "belong together"},
+		"namespace without a Secret":    {func(s *infrav1.KubeVirtMachineSpec) { s.Namespace = "kube-system" }, "provider's own credentials"},
+		"two root disks":                {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk.Source.HTTP = "https://x" }, "either containerDisk or source"},
+		"no root disk":                  {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk = infrav1.KubeVirtRootDisk{Bus: "virtio"} }, "either containerDisk or source"},
+		"storage of a container disk":   {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk.Storage.SizeGiB = 50 }, "storage is that of a source"},
+		"two sources":                   {source(infrav1.KubeVirtDiskSource{HTTP: "https://x", Registry: "docker://x"}), "set one of"},
+		"an import without a size":      {source(infrav1.KubeVirtDiskSource{Registry: "docker://x"}), "storage.sizeGiB is required"},
+		"an import with a class alone": {func(s *infrav1.KubeVirtMachineSpec) {
+			s.RootDisk = infrav1.KubeVirtRootDisk{Source: infrav1.KubeVirtDiskSource{HTTP: "https://x"}, Storage: infrav1.KubeVirtStorage{StorageClassName: "fast"}}
+		}, "storage.sizeGiB is required"},
 		"a file":                              {source(infrav1.KubeVirtDiskSource{HTTP: "file:///etc/passwd"}), "http"},
 		"a Secret of a DataSource":            {source(infrav1.KubeVirtDiskSource{DataSource: infrav1.KubeVirtVolumeReference{Name: "x"}, SecretName: "x"}), "those of registry and http"},
 		"a disk with the name of another one": {func(s *infrav1.KubeVirtMachineSpec) { s.Disks = disk("root") }, "names of other disks"},

@@ -11,11 +11,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,12 +26,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/runtime/httplimit"
-	"drover.io/runtime/version"
+	"drover.io/runtime/metric"
 )
+
+// metricsCommand is the argument with which every program writes what metrics it has, and ends.
+const metricsCommand = "metrics"
 
 // Main runs a program until it ends by itself or by SIGTERM or SIGINT, and ends the process: with status 0,
 // or with 1 after an error, which it prints on one line after the name of the program, or a [LinesError] on its lines.
 func Main(program string, run func(ctx context.Context, args []string) error) {
+	if slices.Equal(os.Args[1:], []string{metricsCommand}) {
+		os.Exit(status(os.Stderr, program, metric.WriteReference(os.Stdout)))
+	}
 	limitMemory(memlimit.FromCgroup)
 	os.Exit(status(os.Stderr, program, run(ctrl.SetupSignalHandler(), os.Args[1:])))
 }
@@ -91,7 +97,8 @@ func New(ctx context.Context, name string, o *Options, settings ctrl.Options) (c
 	if err := mgr.AddReadyzCheck("controllers", mgr.check); err != nil {
 		return nil, fmt.Errorf("adding readiness check: %w", err)
 	}
-	return mgr, registerBuildInfo(metrics.Registry)
+	setBuildInfo()
+	return mgr, metric.Register(metrics.Registry)
 }
 
 // apply returns the settings with what the flags decide.
@@ -109,19 +116,6 @@ func (o *Options) apply(name string, settings ctrl.Options) ctrl.Options {
 		settings.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}
 	return settings
-}
-
-// registerBuildInfo adds the metric that names the version, as every component of Kubernetes has one.
-func registerBuildInfo(registry prometheus.Registerer) error {
-	built := version.Get()
-	err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "drover_build_info", Help: "The version of the program, as labels; always 1.",
-		ConstLabels: prometheus.Labels{"version": built.Version, "revision": built.Revision, "go_version": built.Go},
-	}, func() float64 { return 1 }))
-	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
-		return nil
-	}
-	return err
 }
 
 // UncachedClient returns a client that reads from the management cluster itself, with the manager's scheme and connections.

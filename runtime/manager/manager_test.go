@@ -14,6 +14,10 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"drover.io/runtime/metric"
+	"drover.io/runtime/metric/metrictest"
+	"drover.io/runtime/version"
 )
 
 func TestExitStatus(t *testing.T) {
@@ -85,13 +89,15 @@ func TestBuildInfo(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	for range 2 { // tests make several managers in one process
-		if err := registerBuildInfo(registry); err != nil {
+		setBuildInfo()
+		if err := metric.Register(registry); err != nil {
 			t.Fatal(err)
 		}
 	}
-	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "drover_build_info" || families[0].Metric[0].GetGauge().GetValue() != 1 {
-		t.Errorf("got %v, %v", families, err)
+	built := version.Get()
+	want := fmt.Sprintf("drover_build_info go_version=%s revision=%s version=%s", built.Go, built.Revision, built.Version)
+	if samples := metrictest.Samples(t, registry); samples[want] != 1 {
+		t.Errorf("there is no %s in %v", want, samples)
 	}
 }
 

@@ -43,16 +43,16 @@ func TestGuides(t *testing.T) {
 	}
 	environment := append(os.Environ(),
 		"KUBECONFIG="+stack.Kubeconfig("management"),
-		"PATH="+filepath.Join(root, "bin", "k8s")+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"PATH="+strings.Join([]string{filepath.Join(root, "bin", "k8s"), buildPlugin(t, root), os.Getenv("PATH")}, string(os.PathListSeparator)),
 	)
-	for _, guide := range []string{"autoscaling", "budgets", "freeze", "rollback"} {
+	for _, guide := range []string{"guides/autoscaling", "guides/budgets", "guides/freeze", "guides/rollback", "reference/kubectl-drover"} {
 		t.Run(guide, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), guideTime)
 			defer cancel()
 			if err := flow.AwaitRunning(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
-			text, err := os.ReadFile(filepath.Join(root, "docs", "guides", guide+".md"))
+			text, err := os.ReadFile(filepath.Join(root, "docs", guide+".md"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,6 +71,19 @@ func TestGuides(t *testing.T) {
 			}
 		})
 	}
+}
+
+// buildPlugin compiles kubectl-drover into a folder, which it returns.
+func buildPlugin(t *testing.T, root string) string {
+	t.Helper()
+	folder := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "kubectl-drover"), ".")
+	build.Dir = filepath.Join(root, "kubectl-drover")
+	build.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building kubectl-drover: %v\n%s", err, out)
+	}
+	return folder
 }
 
 // commands are the blocks of a guide that have no language of their own.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,6 +24,8 @@ import (
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
 var waitTimeout = flag.Duration("wait-timeout", 3*time.Minute, "how long something may take to become true")
+
+var update = flag.Bool("update", false, "write the answers of kubectl drover instead of comparing them")
 
 // parallelScenarios is how many scenarios run at the same time: most of them wait most of the time.
 const parallelScenarios = "8"
@@ -47,13 +50,14 @@ func TestScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	plugin := buildPlugin(t)
 	stack := start(t)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, readme := range folders {
 			name := filepath.Base(filepath.Dir(readme))
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				run(t, stack, name)
+				run(t, stack, plugin, name)
 			})
 		}
 	})
@@ -112,9 +116,22 @@ func start(t *testing.T) *framework.Stack {
 	return stack
 }
 
+// buildPlugin compiles kubectl-drover.
+func buildPlugin(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "kubectl-drover")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir = filepath.Join("..", "..", "kubectl-drover")
+	build.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building kubectl-drover: %v\n%s", err, out)
+	}
+	return program
+}
+
 // run runs the scenario of a folder.
-func run(t *testing.T, stack *framework.Stack, name string) {
-	s := &runner.Runner{Stack: stack, Namespace: name, Timeout: *waitTimeout, Progress: t.Logf}
+func run(t *testing.T, stack *framework.Stack, plugin, name string) {
+	s := &runner.Runner{Stack: stack, Namespace: name, Timeout: *waitTimeout, Progress: t.Logf, Plugin: plugin, Update: *update}
 	if err := s.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,7 @@ type KubeVirtCPU struct {
 // KubeVirtRootDisk is either an image that is pulled to the node, which is empty again after each start, or a volume.
 // +kubebuilder:validation:XValidation:rule="has(self.containerDisk) != has(self.source)",message="set either containerDisk or source"
 // +kubebuilder:validation:XValidation:rule="has(self.source) || !has(self.storage)",message="storage is that of a source"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || has(self.source.dataSource) || has(self.source.persistentVolumeClaim) || has(self.storage) && has(self.storage.sizeGiB)",message="storage.sizeGiB is required with registry and http: CDI does not know the size of what it imports"
 type KubeVirtRootDisk struct {
 	// containerDisk is an image in a registry that is pulled to the node, as those of KubeVirt's containerdisks. What is written
 	// to it is lost when the virtual machine stops, so such a virtual machine is started once: when it ends, it is Stopped and
@@ -155,7 +156,7 @@ type KubeVirtVolumeReference struct {
 // KubeVirtStorage is what a DataVolume requests. What is not set is chosen by CDI's StorageProfile.
 // +kubebuilder:validation:MinProperties=1
 type KubeVirtStorage struct {
-	// sizeGiB is the size in GiB. Default: that of the source.
+	// sizeGiB is the size in GiB. Required with registry and http. Default: that of the source.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536

@@ -94,6 +94,67 @@ const (
 	ClaimForbiddenReason = "ClaimForbidden"
 )
 
+// Conditions of MachineHealthChecks beside those of Cluster API.
+const (
+	// FailureDomainsHealthyCondition is False while all Machines of a failure domain are unhealthy.
+	FailureDomainsHealthyCondition = "FailureDomainsHealthy"
+
+	// TargetsExclusiveCondition is False while an older check selects some of the same Machines.
+	TargetsExclusiveCondition = "TargetsExclusive"
+)
+
+// Reasons of the conditions of MachineHealthChecks beside those of Cluster API.
+const (
+	// FailureDomainsHealthyReason means that every failure domain has a healthy Machine.
+	FailureDomainsHealthyReason = "FailureDomainsHealthy"
+
+	// FailureDomainDownReason means that all Machines of the failure domains in the message are unhealthy.
+	FailureDomainDownReason = "FailureDomainDown"
+
+	// TargetsExclusiveReason means that no older check selects any of the same Machines.
+	TargetsExclusiveReason = "TargetsExclusive"
+
+	// TargetsOverlapReason means that the older checks in the message select some of the same Machines.
+	TargetsOverlapReason = "TargetsOverlap"
+
+	// BudgetUsedReason means that unhealthy Machines wait for the replacement of others.
+	BudgetUsedReason = "ReplacementBudgetUsed"
+
+	// NotConnectedReason means that no Machine is evaluated because there is no connection.
+	NotConnectedReason = "NotConnected"
+
+	// InvalidSpecReason means that a field of the spec cannot be used.
+	InvalidSpecReason = "InvalidSpec"
+
+	// ClusterMissingReason means that the Cluster does not exist.
+	ClusterMissingReason = "ClusterDoesNotExist"
+)
+
+// RolledBackCondition of a MachineDeployment is False after a requested rollback has failed, until the spec changes or
+// another attempt succeeds.
+const RolledBackCondition = "RolledBack"
+
+// Reasons of the RolledBack condition.
+const (
+	// RevisionNotKeptReason means that there is no such revision; the message lists those that exist.
+	RevisionNotKeptReason = "RevisionNotKept"
+
+	// RollbackRefusedReason means that the API server refuses the template of that revision.
+	RollbackRefusedReason = "Refused"
+)
+
+// Reasons of conditions that mirror the object of a provider.
+const (
+	// ForeignObjectReason means that a referenced object belongs to something other than the object that refers to it.
+	ForeignObjectReason = "BelongsToAnother"
+
+	// InvalidReferenceReason means that a reference names a kind that is not allowed there.
+	InvalidReferenceReason = "InvalidReference"
+
+	// NoInfrastructureReferenceReason means that a Cluster refers to no infrastructure, which counts as ready.
+	NoInfrastructureReferenceReason = "NoInfrastructureReference"
+)
+
 // RestrictedOnNodeAnnotation on a Machine lists, with commas, what the controller has put on its Node that a kubelet may
 // not change: keys of labels in the domains of Kubernetes, and taints as key:effect. Only these are taken
 // off again. The lists in annotations of the Node, which upstream keeps there, are for root on the host to change.

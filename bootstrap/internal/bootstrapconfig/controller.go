@@ -216,6 +216,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.Bootst
 	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, after, client.MergeFrom(before))); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
+	measure(config, observed, r.Clock.Now())
 	return nil
 }
 

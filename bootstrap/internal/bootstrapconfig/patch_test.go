@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -30,7 +31,7 @@ func TestPatchesOfALargeSpecTakeLittleMemory(t *testing.T) {
 		sent = append(sent, string(data))
 		return err
 	}
-	r := &Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
+	r := &Reconciler{Clock: clock.RealClock{}, Client: interceptor.NewClient(nil, interceptor.Funcs{
 		Patch: func(_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
 			return record(object, patch)
 		},

@@ -38,6 +38,7 @@ import (
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/envtest"
+	"drover.io/runtime/metric/metrictest"
 )
 
 // Shared by all tests of this package: a management cluster with the controller running under the RBAC that ships
@@ -238,8 +239,16 @@ func TestServingCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	newMachine(t, "approved-1")
+	before := reviewsOf(t, "approved")
 	csr := requestServing(t, "approved-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+	g.Eventually(func() float64 { return reviewsOf(t, "approved") }).Should(gomega.BeNumerically(">", before))
+}
+
+// reviewsOf are how often a request for a serving certificate was decided on so.
+func reviewsOf(t *testing.T, decision string) float64 {
+	t.Helper()
+	return metrictest.Samples(t, metrictest.Of(t, reviewsTotal))["drover_bootstrap_certificate_reviews_total decision="+decision+" signer=serving"]
 }
 
 // TestRequestIsApprovedWhereTheLabelComesLater: a BootstrapConfig that a user created without the label of its Cluster gets
@@ -266,11 +275,15 @@ func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "refused-1")
+	before := reviewsOf(t, "refused")
 	csr := requestServing(t, "refused-1", "10.9.0.1", "10.9.0.99")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
 		"CertificateRequestNotApproved: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
+	}
+	if after := reviewsOf(t, "refused"); after <= before {
+		t.Errorf("%v refusals are counted, before it were %v", after, before)
 	}
 }
 

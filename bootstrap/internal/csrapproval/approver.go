@@ -80,9 +80,11 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	holder, elsewhere, err := a.connection.ClaimedElsewhere(ctx, a.claims, client.ObjectKeyFromObject(a.cluster))
 	switch {
 	case err != nil:
+		count(csr, undecided)
 		log.V(1).Info("could not decide on certificate request", "message", err.Error())
 		return err
 	case elsewhere:
+		count(csr, claimedElsewhere)
 		log.V(1).Info("left certificate request alone", "reason", "another management cluster acts on the workload cluster", "holder", holder)
 		return nil
 	}
@@ -90,26 +92,31 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	if machine != nil {
 		log = log.WithValues("Machine", klog.KObj(machine))
 	}
-	refusal, refused := errors.AsType[*policy.Refusal](err)
+	refusal, isRefused := errors.AsType[*policy.Refusal](err)
 	switch {
-	case refused:
+	case isRefused:
+		count(csr, refused)
 		log.V(1).Info("left certificate request alone", "reason", refusal.Reason)
 		a.events.notApproved(machine, csr, refusal)
 	case err != nil:
+		count(csr, undecided)
 		log.V(1).Info("could not decide on certificate request", "message", err.Error())
 		a.reportForbidden(err)
 		return err
 	case machine == nil:
+		count(csr, foreign)
 		log.V(1).Info("left certificate request alone", "reason", "it is not of a Machine of this Cluster")
 		if time.Since(csr.CreationTimestamp.Time) >= nodeRefGrace {
 			a.events.ignored(a.cluster, csr, node)
 		}
 	default:
 		if err := a.approve(ctx, csr, machine); err != nil {
+			count(csr, undecided)
 			log.V(1).Info("could not approve certificate request", "message", err.Error())
 			a.reportForbidden(err)
 			return err
 		}
+		count(csr, approved)
 		log.Info("approved certificate request", "signer", csr.Spec.SignerName)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/crdvalidation"
+	"drover.io/runtime/crdvalidation"
 )
 
 // Manifests are the objects of files that matter here.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/crdvalidation"
 	"drover.io/bootstrap/profile"
+	"drover.io/runtime/crdvalidation"
 )
 
 const nodeProfile = `

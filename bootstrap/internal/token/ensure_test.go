@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/runtime/logtest"
+	"drover.io/runtime/metric"
+	"drover.io/runtime/metric/metrictest"
 )
 
 var (
@@ -168,6 +171,34 @@ func TestTokenThatAppearsMeanwhileIsReadAgain(t *testing.T) {
 	ctx := recorder.Context(t.Context())
 	if next, err := token.Ensure(ctx, failing(fake.NewClientset(), "create", exists).CoreV1(), request()); next != 0 || err != nil || len(recorder.Lines("")) != 0 {
 		t.Errorf("got %s, %v, log %q", next, err, recorder.Lines(""))
+	}
+}
+
+// It runs alone, as the counter is shared by the process.
+func TestDecisionsAreCounted(t *testing.T) {
+	const name = "bootstrap-token-abcdef"
+	registry := prometheus.NewRegistry()
+	if err := metric.Register(registry); err != nil {
+		t.Fatal(err)
+	}
+	before := metrictest.Samples(t, registry)
+	for _, held := range []runtime.Object{nil, secret(name, tok.Secret, 0), secret(name, "another", time.Hour)} {
+		c := fake.NewClientset()
+		if held != nil {
+			c = fake.NewClientset(held)
+		}
+		if _, err := token.Ensure(t.Context(), c.CoreV1(), request()); err != nil && !errors.Is(err, token.ErrTaken) {
+			t.Fatal(err)
+		}
+		if err := token.Revoke(t.Context(), c.CoreV1(), "uid", token.Token{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := metrictest.Samples(t, registry)
+	for decision, want := range map[string]float64{"created": 1, "renewed": 1, "id_taken": 1, "deleted": 3} {
+		if key := "drover_bootstrap_tokens_total decision=" + decision; after[key]-before[key] != want {
+			t.Errorf("%s grew by %v, want %v", decision, after[key]-before[key], want)
+		}
 	}
 }
 

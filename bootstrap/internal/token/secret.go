@@ -47,6 +47,7 @@ func Ensure(ctx context.Context, core corev1client.CoreV1Interface, r Request) (
 		if err != nil {
 			return 0, fmt.Errorf("creating bootstrap token: %w", err)
 		}
+		decisions.Inc(created)
 		ctrl.LoggerFrom(ctx).Info("created bootstrap token", "Secret", secretRef(secretName(r.Token)), "after", r.TTL)
 		return r.TTL / 2, nil
 	}
@@ -54,6 +55,7 @@ func Ensure(ctx context.Context, core corev1client.CoreV1Interface, r Request) (
 		return 0, fmt.Errorf("reading bootstrap token: %w", err)
 	}
 	if !holds(secret, r.Token) {
+		decisions.Inc(idTaken)
 		return 0, ErrTaken
 	}
 	expires, err := time.Parse(time.RFC3339, string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey]))
@@ -71,6 +73,7 @@ func Ensure(ctx context.Context, core corev1client.CoreV1Interface, r Request) (
 	if _, err := secrets.Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return 0, fmt.Errorf("renewing bootstrap token: %w", err)
 	}
+	decisions.Inc(renewed)
 	ctrl.LoggerFrom(ctx).Info("renewed bootstrap token", "Secret", secretRef(secret.Name), "after", r.TTL)
 	return r.TTL / 2, nil
 }
@@ -95,6 +98,7 @@ func Revoke(ctx context.Context, core corev1client.CoreV1Interface, machine type
 	}
 	for _, s := range tokens {
 		if s.Type != corev1.SecretTypeBootstrapToken {
+			decisions.Inc(notFound)
 			continue // the label alone does not make it a token
 		}
 		err := secrets.Delete(ctx, s.Name, metav1.DeleteOptions{})
@@ -104,6 +108,7 @@ func Revoke(ctx context.Context, core corev1client.CoreV1Interface, machine type
 		if err != nil {
 			return fmt.Errorf("deleting bootstrap token: %w", err)
 		}
+		decisions.Inc(deleted)
 		ctrl.LoggerFrom(ctx).Info("deleted bootstrap token", "Secret", secretRef(s.Name))
 	}
 	return nil

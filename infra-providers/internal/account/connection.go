@@ -106,12 +106,13 @@ func (c *connection[C]) known() string {
 // open wraps a connected driver. From the outside in: the share in the workers; the inventory, so that its answers are
 // not calls; the throttle; deadlines and metrics.
 func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *connection[C] {
+	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	var attached driver.AttachedObjectLister
 	if able, ok := connected.(driver.AttachedObjectLister); ok {
-		attached = bounded{able, e.guard}
+		attached = bounded{able, e.guard, meter.observe}
 	}
-	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
+		Cloud:    c.cloud.Name,
 		Limits:   c.cloud.Limits,
 		Offering: c.cloud.Offering,
 		Now:      c.options.Now,
@@ -153,10 +154,10 @@ func (c *Cache[M, C]) changed(k key) func(driver.Identity) {
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
 	if sizer, ok := connected.(driver.CapacityProvider[C]); ok {
-		c.driver.Capacity = limited(c, direct, meter.guard.calls("size"), sizer.Capacity)
+		c.driver.Capacity = limited(c, direct, meter.calls("size"), sizer.Capacity)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
-		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)
+		c.driver.FindImage = limited(c, direct, meter.calls("image"), finder.FindImage)
 	}
 	if identifier, ok := connected.(driver.AccountIdentifier); ok {
 		c.accountID = func(ctx context.Context) (id string, err error) {

@@ -78,10 +78,3 @@ func boundError(err error) error {
 	}
 	return driver.Brief(err)
 }
-
-// calls returns how calls of an operation are made.
-func (g *guard) calls(operation string) boundedCall {
-	return func(ctx context.Context, call func(context.Context) error) error {
-		return g.within(ctx, operation, callTime, call)
-	}
-}

@@ -5,23 +5,28 @@ package account
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/panicerror"
 	"drover.io/infra-providers/internal/throttle"
+	"drover.io/runtime/metric"
 )
 
-var callSeconds = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
-	Name:    "drover_infra_cloud_call_duration_seconds",
-	Help:    "Time a call of a cloud's driver took, by cloud, operation and kind of result.",
-	Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
-}, []string{"cloud", "operation", "result"})
+// operations are those of a driver.
+var operations = []string{"create", "get", "delete", "list", "attached_objects", "size", "image", "account", "provision", "tag", "restart", "console"}
+
+var callSeconds = metric.NewHistogram(metric.Options{
+	Name: "drover_infra_cloud_call_duration_seconds", Help: "Seconds that a call of a cloud's driver took, by cloud, operation and kind of result.", Stability: metric.Stable,
+	Labels: []metric.Label{
+		metric.Named("cloud", "the provider"), metric.Fixed("operation", operations...),
+		metric.Fixed("result", "ok", "not_found", "not_owned", "not_running", "invalid_configuration", "unauthorized", "quota_exceeded", "insufficient_capacity",
+			"rate_limited", "unfinished", "timeout", "error"),
+	},
+	Buckets: []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48},
+})
 
 // callTime and listTime are how long a call may take. A driver returns soon after that.
 const (
@@ -77,15 +82,21 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 type bounded struct {
 	driver.AttachedObjectLister
 	guard *guard
+	// observe records how long the list took, and its last error.
+	observe func(operation string, start time.Time, err error)
 }
 
 func (b bounded) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
 	return func(yield func(driver.AttachedObject, error) bool) {
+		start := time.Now()
+		var last error
+		defer func() { b.observe("attached_objects", start, last) }()
 		limited, cancel := b.guard.limit(ctx, listTime)
 		defer cancel()
 		for remain, err := range panicerror.Seq(b.AttachedObjectLister.AttachedObjects(limited, owner)) {
 			b.guard.note(ctx, "remains", err)
-			if !yield(remain, toTimeoutError(ctx, limited, listTime, boundError(err))) {
+			last = toTimeoutError(ctx, limited, listTime, boundError(err))
+			if !yield(remain, last) {
 				return
 			}
 		}
@@ -99,6 +110,13 @@ func (m *metered[C]) within(ctx context.Context, operation string, limit time.Du
 	return err
 }
 
+// calls returns how calls of an operation are made.
+func (m *metered[C]) calls(operation string) boundedCall {
+	return func(ctx context.Context, call func(context.Context) error) error {
+		return m.within(ctx, operation, callTime, call)
+	}
+}
+
 // toTimeoutError returns a TimeoutError for a call whose time was over, unless its caller cancelled it.
 func toTimeoutError(ctx, limited context.Context, limit time.Duration, err error) error {
 	if err == nil || ctx.Err() != nil || limited.Err() == nil {
@@ -108,7 +126,7 @@ func toTimeoutError(ctx, limited context.Context, limit time.Duration, err error
 }
 
 func (m *metered[C]) observe(operation string, start time.Time, err error) {
-	callSeconds.WithLabelValues(m.cloud, operation, result(err)).Observe(time.Since(start).Seconds())
+	callSeconds.Observe(time.Since(start).Seconds(), m.cloud, operation, result(err))
 }
 
 func result(err error) string {
@@ -133,7 +151,14 @@ func result(err error) string {
 		return "rate_limited"
 	case driver.IsUnfinished(err):
 		return "unfinished"
+	case isTimeout(err):
+		return "timeout"
 	default:
 		return "error"
 	}
+}
+
+func isTimeout(err error) bool {
+	_, is := errors.AsType[*throttle.TimeoutError](err)
+	return is
 }

@@ -8,6 +8,7 @@ package errorreason
 import (
 	"time"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/runtime/requesterror"
 )
@@ -15,25 +16,25 @@ import (
 // Reasons of conditions, one for each kind of error.
 const (
 	// InvalidConfiguration: the spec cannot work.
-	InvalidConfiguration = "InvalidConfiguration"
+	InvalidConfiguration = infrav1.InvalidConfigurationReason
 	// InstanceNotOwned: the instance belongs to another owner.
-	InstanceNotOwned = "InstanceNotOwned"
+	InstanceNotOwned = infrav1.InstanceNotOwnedReason
 	// InstanceTagsMissing: the instance lacks ownership tags, so that its owner is not known.
-	InstanceTagsMissing = "InstanceTagsMissing"
+	InstanceTagsMissing = infrav1.InstanceTagsMissingReason
 	// AccountMismatch: the credentials lead to another account.
-	AccountMismatch = "AccountMismatch"
+	AccountMismatch = infrav1.AccountMismatchReason
 	// Unauthorized: the cloud refused the credentials.
-	Unauthorized = "Unauthorized"
+	Unauthorized = infrav1.UnauthorizedReason
 	// QuotaExceeded: the account's quota is used up.
-	QuotaExceeded = "QuotaExceeded"
+	QuotaExceeded = infrav1.QuotaExceededReason
 	// InsufficientCapacity: the cloud has no capacity for the instance type in the zone.
-	InsufficientCapacity = "InsufficientCapacity"
+	InsufficientCapacity = infrav1.InsufficientCapacityReason
 	// RateLimited: the account calls the cloud too often.
-	RateLimited = "RateLimited"
+	RateLimited = infrav1.RateLimitedReason
 	// InstancePending: the cloud is still at work, and nothing failed.
-	InstancePending = "InstancePending"
+	InstancePending = infrav1.InstancePendingReason
 	// CloudError: the cloud failed in a way that may pass.
-	CloudError = "CloudError"
+	CloudError = infrav1.CloudErrorReason
 )
 
 // Problem is what a failure means.

@@ -39,6 +39,7 @@ func (r *Reconciler[M, C]) save(ctx context.Context, before M, s *state[M, C], r
 		r.outcomeKnown.Set(s.machine.GetUID(), struct{}{})
 	}
 	r.record(ctx, before, s)
+	r.measure(before, s.machine)
 	return result, failure
 }
 

@@ -27,77 +27,77 @@ import (
 
 // HostJoinedCondition is whether the host inside the instance joined its Cluster. It exists only for a cloud that can
 // report it, and does not count for Ready: the instance may be fine.
-const HostJoinedCondition = "HostJoined"
+const HostJoinedCondition = infrav1.HostJoinedCondition
 
 // Reasons of the Ready condition.
 const (
 	// WaitingForMachineReason: no Machine owns this object yet.
-	WaitingForMachineReason = "WaitingForMachine"
+	WaitingForMachineReason = infrav1.WaitingForMachineReason
 	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
-	WaitingForClusterReason = "WaitingForClusterInfrastructure"
+	WaitingForClusterReason = infrav1.WaitingForClusterReason
 	// WaitingForManagementClaimReason: another management cluster acts on the workload cluster, or this one has not
 	// claimed it yet, so no instance is created.
-	WaitingForManagementClaimReason = "WaitingForManagementClaim"
+	WaitingForManagementClaimReason = infrav1.WaitingForManagementClaimReason
 	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so no instance can be proven to be
 	// its own.
-	ClusterUnknownReason = "ClusterUnknown"
+	ClusterUnknownReason = infrav1.ClusterUnknownReason
 	// IdentityUnknownReason: the machine is being deleted, and neither its annotation nor its providerID identifies its
 	// instance.
-	IdentityUnknownReason = "IdentityUnknown"
+	IdentityUnknownReason = infrav1.IdentityUnknownReason
 	// WaitingForBootstrapReason: the Machine does not name its bootstrap data yet.
-	WaitingForBootstrapReason = "WaitingForBootstrapData"
+	WaitingForBootstrapReason = infrav1.WaitingForBootstrapReason
 	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
-	BootstrapDataInvalidReason = "BootstrapDataInvalid"
+	BootstrapDataInvalidReason = infrav1.BootstrapDataInvalidReason
 	// InstancePendingReason: the instance, or something that it needs, was created and is not ready yet.
-	InstancePendingReason = errorreason.InstancePending
+	InstancePendingReason = infrav1.InstancePendingReason
 	// InstanceRunningReason: the instance runs.
-	InstanceRunningReason = "InstanceRunning"
+	InstanceRunningReason = infrav1.InstanceRunningReason
 	// EvictionRequestedReason: the instance runs, and its host waits for it to be deleted.
-	EvictionRequestedReason = "EvictionRequested"
+	EvictionRequestedReason = infrav1.EvictionRequestedReason
 	// InstanceStoppedReason: the instance exists and does not run.
-	InstanceStoppedReason = "InstanceStopped"
+	InstanceStoppedReason = infrav1.InstanceStoppedReason
 	// InstanceMissingReason: the instance was deleted by others. Terminal: delete the Machine.
-	InstanceMissingReason = "InstanceMissing"
+	InstanceMissingReason = infrav1.InstanceMissingReason
 	// InstanceNotOwnedReason: the instance belongs to another owner. Terminal: delete the Machine.
-	InstanceNotOwnedReason = errorreason.InstanceNotOwned
+	InstanceNotOwnedReason = infrav1.InstanceNotOwnedReason
 	// InstanceTagsMissingReason: the instance lacks ownership tags, so that its owner is not known.
-	InstanceTagsMissingReason = errorreason.InstanceTagsMissing
+	InstanceTagsMissingReason = infrav1.InstanceTagsMissingReason
 	// AccountMismatchReason: the credentials lead to another account than the one that the instance is in.
-	AccountMismatchReason = errorreason.AccountMismatch
+	AccountMismatchReason = infrav1.AccountMismatchReason
 	// ProviderIDNotStoredReason: the instance exists and the API server refuses its providerID.
-	ProviderIDNotStoredReason = "ProviderIDNotStored"
+	ProviderIDNotStoredReason = infrav1.ProviderIDNotStoredReason
 	// InvalidConfigurationReason: the spec cannot work. Terminal before the instance has run: delete the Machine.
-	InvalidConfigurationReason = errorreason.InvalidConfiguration
+	InvalidConfigurationReason = infrav1.InvalidConfigurationReason
 	// UnauthorizedReason: the cloud refused the credentials.
-	UnauthorizedReason = errorreason.Unauthorized
+	UnauthorizedReason = infrav1.UnauthorizedReason
 	// QuotaExceededReason: the account's quota is used up.
-	QuotaExceededReason = errorreason.QuotaExceeded
+	QuotaExceededReason = infrav1.QuotaExceededReason
 	// InsufficientCapacityReason: the cloud has no capacity for the instance type in the zone.
-	InsufficientCapacityReason = errorreason.InsufficientCapacity
+	InsufficientCapacityReason = infrav1.InsufficientCapacityReason
 	// RateLimitedReason: the account calls the cloud too often.
-	RateLimitedReason = errorreason.RateLimited
+	RateLimitedReason = infrav1.RateLimitedReason
 	// CloudErrorReason: the cloud failed in a way that may pass.
-	CloudErrorReason = errorreason.CloudError
+	CloudErrorReason = infrav1.CloudErrorReason
 	// DeletingReason: the instance is being deleted.
-	DeletingReason = clusterv1.DeletingReason
+	DeletingReason = infrav1.DeletingReason
 )
 
 // Reasons of the HostJoined condition.
 const (
 	// JoinedReason: the host registered its Node.
-	JoinedReason = "Joined"
+	JoinedReason = infrav1.JoinedReason
 	// HostFailedReason: the host failed.
-	HostFailedReason = "HostFailed"
+	HostFailedReason = infrav1.HostFailedReason
 	// BootstrapFailedReason: the bootstrap of the host ended with an error. Terminal: delete the Machine.
-	BootstrapFailedReason = "BootstrapFailed"
+	BootstrapFailedReason = infrav1.BootstrapFailedReason
 	// BootstrapRunningReason: a step of the bootstrap takes its time, or is retried.
-	BootstrapRunningReason = "BootstrapRunning"
+	BootstrapRunningReason = infrav1.BootstrapRunningReason
 	// BootstrapNotStartedReason: the console does not show that the bootstrap began.
-	BootstrapNotStartedReason = "BootstrapNotStarted"
+	BootstrapNotStartedReason = infrav1.BootstrapNotStartedReason
 	// KubeletNotJoinedReason: the bootstrap ended successfully, and the kubelet has not registered the Node.
-	KubeletNotJoinedReason = "KubeletNotJoined"
+	KubeletNotJoinedReason = infrav1.KubeletNotJoinedReason
 	// ConsoleUnavailableReason: the console cannot be read.
-	ConsoleUnavailableReason = "ConsoleUnavailable"
+	ConsoleUnavailableReason = infrav1.ConsoleUnavailableReason
 )
 
 // ProblemOf is what an error means for a machine.

@@ -20,9 +20,9 @@ import (
 // Reasons of the Ready condition, beside those of package errorreason.
 const (
 	// ValidReason: the spec can work, and the cloud has what it names.
-	ValidReason = "Valid"
+	ValidReason = infrav1.ValidReason
 	// ArchitectureMismatchReason: the instance type cannot run the image.
-	ArchitectureMismatchReason = "ArchitectureMismatch"
+	ArchitectureMismatchReason = infrav1.ArchitectureMismatchReason
 )
 
 // replaceAdvice is for an error in the spec: a template is immutable.

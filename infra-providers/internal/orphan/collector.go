@@ -114,6 +114,7 @@ func (c *Collector[M, C]) Start(ctx context.Context) error {
 		case <-timer.C():
 			timer.Reset(c.Options.Period)
 			if err := c.Sweep(ctx); err != nil && ctx.Err() == nil {
+				failedSweeps.Inc(c.Cloud.Name)
 				ctrl.LoggerFrom(ctx).Error(err, "sweeping for orphans")
 			}
 		}
@@ -148,7 +149,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	classified := Plan(in)
 	c.report(ctx, classified, clusters, accounts)
 	failures = append(failures, c.act(ctx, classified, clusters, accounts))
-	sweepsTotal.WithLabelValues(c.Cloud.Name).Inc()
+	sweepsTotal.Inc(c.Cloud.Name)
 	return errors.Join(failures...)
 }
 
@@ -200,7 +201,7 @@ func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, c
 	c.suspects = suspects
 	c.reportMissing(ctx, classified)
 	for _, class := range classes {
-		foundGauge.WithLabelValues(c.Cloud.Name, string(class)).Set(float64(counts[class]))
+		foundGauge.Set(float64(counts[class]), c.Cloud.Name, string(class))
 	}
 }
 
@@ -224,7 +225,7 @@ func (c *Collector[M, C]) act(ctx context.Context, classified []Classified, clus
 		done, err := c.collect(ctx, thing, accounts[thing.Account])
 		if done {
 			c.record(ctx, clusters[thing.Identity.Owner], thing, deletedOrphan(thing))
-			collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
+			collectedTotal.Inc(c.Cloud.Name)
 		}
 		return err
 	})

@@ -3,25 +3,26 @@
 
 package orphan
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-)
+import "drover.io/runtime/metric"
+
+// cloud is the label with the name of the cloud.
+var cloud = metric.Named("cloud", "the provider")
 
 var (
-	register = promauto.With(metrics.Registry)
-
-	foundGauge = register.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "drover_infra_orphan_instances",
-		Help: "Instances and attached objects with Drover's tags found by the last sweep, by cloud and class.",
-	}, []string{"cloud", "class"})
-	sweepsTotal = register.NewCounterVec(prometheus.CounterOpts{
-		Name: "drover_infra_orphan_sweeps_total",
-		Help: "Completed sweeps for orphans, by cloud.",
-	}, []string{"cloud"})
-	collectedTotal = register.NewCounterVec(prometheus.CounterOpts{
-		Name: "drover_infra_orphans_collected_total",
-		Help: "Orphans deleted, by cloud.",
-	}, []string{"cloud"})
+	foundGauge = metric.NewGauge(metric.Options{
+		Name: "drover_infra_orphan_instances", Help: "Instances and attached objects with Drover's tags found by the last sweep, by cloud and class.", Stability: metric.Stable,
+		Labels: []metric.Label{cloud, metric.Fixed("class", classes...)},
+	})
+	sweepsTotal = metric.NewCounter(metric.Options{
+		Name: "drover_infra_orphan_sweeps_total", Help: "Completed sweeps for orphans, by cloud.", Stability: metric.Alpha,
+		Labels: []metric.Label{cloud},
+	})
+	failedSweeps = metric.NewCounter(metric.Options{
+		Name: "drover_infra_orphan_sweep_failures_total", Help: "Sweeps for orphans that broke off, or did not list every account, by cloud.", Stability: metric.Alpha,
+		Labels: []metric.Label{cloud},
+	})
+	collectedTotal = metric.NewCounter(metric.Options{
+		Name: "drover_infra_orphans_collected_total", Help: "Orphans deleted, by cloud.", Stability: metric.Stable,
+		Labels: []metric.Label{cloud},
+	})
 )

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -39,6 +40,10 @@ func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C],
 	}
 	if err := Register(mgr, cloud, options); err != nil {
 		return fmt.Errorf("registering controllers: %w", err)
+	}
+	counter := &inframachine.MachineCounter[M, C]{Cloud: cloud, Reader: mgr.GetClient(), Leading: mgr.Elected(), WatchFilter: predicates.WatchFilter(options.WatchFilter)}
+	if err := metrics.Registry.Register(counter); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
 	return mgr.Start(ctx)
 }

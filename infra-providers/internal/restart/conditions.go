@@ -17,29 +17,29 @@ import (
 )
 
 // ProgressingCondition is true while a restart is under way, and false while nothing is done or can be done.
-const ProgressingCondition = "Progressing"
+const ProgressingCondition = infrav1.ProgressingCondition
 
 // Reasons of the Progressing condition, beside those of package errorreason for a cloud that refuses: what may pass is
 // retried until the timeout of the restart, and the rest is handed back.
 const (
 	// RestartingReason: the restart is requested from the cloud.
-	RestartingReason = "Restarting"
+	RestartingReason = infrav1.RestartingReason
 	// WaitingForHealthReason: the cloud accepted the restart, and the Machine has until the timeout to become healthy.
-	WaitingForHealthReason = "WaitingForHealth"
+	WaitingForHealthReason = infrav1.WaitingForHealthReason
 	// MachineNotUnhealthyReason: no MachineHealthCheck reports the Machine as unhealthy, so it is not restarted.
-	MachineNotUnhealthyReason = "MachineNotUnhealthy"
+	MachineNotUnhealthyReason = infrav1.MachineNotUnhealthyReason
 	// MachineDeletingReason: the Machine, its infrastructure or its Cluster is being deleted.
-	MachineDeletingReason = "MachineDeleting"
+	MachineDeletingReason = infrav1.MachineDeletingReason
 	// ClusterUnreachableReason: the workload cluster does not answer, so nothing is done until it does.
-	ClusterUnreachableReason = "ClusterUnreachable"
+	ClusterUnreachableReason = infrav1.ClusterUnreachableReason
 	// ClusterNotClaimedReason: another management cluster acts on the workload cluster, or this one has not claimed it yet.
-	ClusterNotClaimedReason = "ClusterNotClaimed"
+	ClusterNotClaimedReason = infrav1.ClusterNotClaimedReason
 	// ForeignMachineReason: the Machine or its infrastructure is labelled for another provider's watch filter.
-	ForeignMachineReason = "ForeignMachine"
+	ForeignMachineReason = infrav1.ForeignMachineReason
 	// RetriesSpentReason: as many restarts as allowed did not help. Handed back.
-	RetriesSpentReason = "RetriesSpent"
+	RetriesSpentReason = infrav1.RetriesSpentReason
 	// RestartNotSupportedReason: the cloud has no restart. Handed back.
-	RestartNotSupportedReason = "RestartNotSupported"
+	RestartNotSupportedReason = infrav1.RestartNotSupportedReason
 	// InstanceMissingReason: there is no instance. Handed back.
 	InstanceMissingReason = machinestatus.InstanceMissingReason
 	// InstanceStoppedReason: the instance was stopped. Handed back.

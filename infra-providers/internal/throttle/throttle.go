@@ -28,6 +28,8 @@ const (
 
 // Options are the limits of an account.
 type Options[C any] struct {
+	// Cloud is the name of the cloud in metrics.
+	Cloud string
 	// Limits are the calls that the account allows; the zero value has none.
 	Limits driver.Limits
 	// Offering returns the instance type and zone of a configuration; nil keeps no unavailable offerings.
@@ -150,9 +152,11 @@ func (t *Throttle[C]) admit(namespace string) error {
 		left, cause = own.left(now), own.cause
 	}
 	if left > 0 {
+		prevented.Inc(t.options.Cloud, preventedByPause)
 		return &driver.RateLimitedError{RetryAfter: left, Err: cause}
 	}
 	if wait := t.rate.take(namespace, now); wait > 0 {
+		prevented.Inc(t.options.Cloud, preventedByRate)
 		return &driver.RateLimitedError{RetryAfter: wait, Err: errBusy}
 	}
 	return nil

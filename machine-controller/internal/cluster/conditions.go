@@ -30,7 +30,7 @@ func infrastructureReady(s *state) metav1.Condition {
 	ref := s.cluster.Spec.InfrastructureRef
 	if !ref.IsDefined() {
 		return metav1.Condition{
-			Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "NoInfrastructureReference",
+			Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: policyv1.NoInfrastructureReferenceReason,
 		}
 	}
 	done := s.cluster.Status.Initialization.InfrastructureProvisioned != nil

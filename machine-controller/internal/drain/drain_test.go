@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/runtime/metric/metrictest"
 )
 
 func TestDrainNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
@@ -51,6 +53,16 @@ func TestDrainNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
 
 func TestDrainNodeKeepsToTheBudget(t *testing.T) {
 	t.Parallel()
+	registry := metrictest.Of(t, evictions)
+	counted := metrictest.Samples(t, registry)
+	defer func() { // others count, too
+		after := metrictest.Samples(t, registry)
+		for _, outcome := range []string{evicted, awaitsBudget} {
+			if key := "machine_controller_evictions_total outcome=" + outcome; after[key] <= counted[key] {
+				t.Errorf("no eviction is counted as %s: %v", outcome, after)
+			}
+		}
+	}()
 	s := newTestNode(t)
 	pdb := s.budget("web", "web", 1)
 	s.pod("web-1")

@@ -76,3 +76,25 @@ func TestOutcomeOf(t *testing.T) {
 		})
 	}
 }
+
+func TestOutcomesInMetrics(t *testing.T) {
+	t.Parallel()
+	for want, test := range map[string]struct {
+		outcome outcome
+		action  Action
+	}{
+		evicted:             {outcome{cause: Cause{Kind: Terminating}}, Evict},
+		deleted:             {outcome{cause: Cause{Kind: Terminating}}, Delete},
+		gone:                {outcome{gone: true}, Evict},
+		awaitsBudget:        {outcome{cause: Cause{Kind: BudgetExhausted}}, Evict},
+		tooManyRequests:     {outcome{cause: Cause{Kind: Refused}, tooMany: true}, Evict},
+		refusedByServer:     {outcome{cause: Cause{Kind: Refused}}, Evict},
+		changed:             {outcome{cause: Cause{Kind: NextPass}}, Evict},
+		namespaceTerminates: {outcome{cause: Cause{Kind: NamespaceTerminating}}, Evict},
+		failed:              {outcome{err: errors.New("x")}, Evict},
+	} {
+		if got := test.outcome.label(test.action); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

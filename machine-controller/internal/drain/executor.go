@@ -95,6 +95,7 @@ func (p *executor) evict(ctx context.Context, d Decision) {
 		return
 	}
 	if cause := predict(d.Pod, matching); cause.Kind != 0 {
+		evictions.Inc(awaitsBudget)
 		p.progress.add(cause, d.Pod)
 		return
 	}
@@ -110,11 +111,13 @@ func (p *executor) evict(ctx context.Context, d Decision) {
 // recordOutcome records the answer of the API server. A lost answer does no harm: the next pass reads the Pod again.
 func (p *executor) recordOutcome(ctx context.Context, d Decision, err error, matching []*budget) {
 	if err != nil && ctx.Err() != nil {
+		evictions.Inc(unanswered)
 		p.refused[d.Pod.UID] = true
 		p.progress.add(Cause{Kind: Refused, Detail: "no answer in time"}, d.Pod)
 		return
 	}
 	v := outcomeOf(err, matching)
+	evictions.Inc(v.label(d.Action))
 	switch {
 	case v.err != nil:
 		p.stop(fmt.Errorf("evicting Pod %q in Namespace %q: %w", d.Pod.Name, d.Pod.Namespace, v.err))

@@ -85,6 +85,7 @@ type Reconciler struct {
 	phases    []phase
 	deleter   *deletion.Deleter
 	debounce  statusDebounce
+	readiness readiness
 	writes    expectation.Writes
 	fairShare *fairshare.Gate
 }
@@ -226,6 +227,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 	}
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
 		r.debounce.release(s.machine.UID)
+		r.readiness.release(s.machine.UID)
 		return reconcile.Result{}, nil
 	}
 	result := r.setStatus(s)
@@ -243,5 +245,6 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 	if s.machine.Status.Phase != before.Status.Phase {
 		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
 	}
+	r.readiness.written(before, s.machine, s.deployment, r.Clock.Now())
 	return result, nil
 }

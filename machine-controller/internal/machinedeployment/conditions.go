@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
 )
@@ -21,14 +22,14 @@ import (
 // RolledBackCondition is False after a requested rollback has failed, until the spec changes or another attempt succeeds.
 // All other types and reasons are upstream's; those that MachineSets and MachineDeployments share are in package
 // machineowner.
-const RolledBackCondition = "RolledBack"
+const RolledBackCondition = policyv1.RolledBackCondition
 
 // Reasons of the RolledBack condition.
 const (
 	// RevisionNotKeptReason means that there is no such revision; the message lists those that exist.
-	RevisionNotKeptReason = "RevisionNotKept"
+	RevisionNotKeptReason = policyv1.RevisionNotKeptReason
 	// RollbackRefusedReason means that the API server refuses the template of that revision.
-	RollbackRefusedReason = "Refused"
+	RollbackRefusedReason = policyv1.RollbackRefusedReason
 )
 
 func setNotRolledBack(md *clusterv1.MachineDeployment, reason string, failure error) {

@@ -124,6 +124,23 @@ func TestCreationIsValidated(t *testing.T) {
 		"a deployment with a key that no label has": {
 			deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Labels["my team"] = "a" }), "spec.template.metadata.labels",
 		},
+		"a set with a key that no annotation has": {
+			set(func(s *clusterv1.MachineSet) {
+				s.Spec.Template.Annotations = map[string]string{"example.com/my/note": ""}
+			}),
+			"spec.template.metadata.annotations",
+		},
+		"a deployment with a key that no annotation has": {
+			deployment(func(md *clusterv1.MachineDeployment) {
+				md.Spec.Template.Annotations = map[string]string{"my note": ""}
+			}),
+			"spec.template.metadata.annotations",
+		},
+		"a deployment with annotations": {
+			deployment(func(md *clusterv1.MachineDeployment) {
+				md.Spec.Template.Annotations = map[string]string{"Example.com/My_note.b": "any text\n", "note": "", clusterv1.PreDrainDeleteHookAnnotationPrefix + "/a": ""}
+			}), "",
+		},
 		"a deployment with labels": {
 			deployment(func(md *clusterv1.MachineDeployment) {
 				md.Spec.Template.Labels["node-role.kubernetes.io/worker"], md.Spec.Template.Labels["example.com/A_b.c"] = "", long[:63]

@@ -1,46 +1,79 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics counts the objects in the manager's cache at each scrape, and keeps
-// the counters that the controllers add to. It owns every metric name of this manager but
-// controller-runtime's and those of the workload connections; it never reads the API server.
+// Package metrics counts the objects in the manager's cache at each scrape, and keeps the counters that several
+// controllers add to. Other packages declare what only they measure. It never reads the API server.
 package metrics
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/runtime/predicates"
+	"drover.io/runtime/metric"
 )
 
-const namespace = "machine_controller"
+const namespace = "machine_controller_"
+
+// operations are the phases of a Machine and the steps of its deletion.
+var operations = metric.Fixed("operation",
+	"machine.metadata", "machine.bootstrap", "machine.infrastructure", "machine.node",
+	"deletion.hookStep", "deletion.drainStep", "deletion.detachStep", "deletion.instanceStep", "deletion.bootstrapStep", "deletion.nodeStep")
+
+var phases = metric.Fixed("phase", clusterv1.MachinePhasePending, clusterv1.MachinePhaseProvisioning, clusterv1.MachinePhaseProvisioned,
+	clusterv1.MachinePhaseRunning, clusterv1.MachinePhaseUpdating, clusterv1.MachinePhaseDeleting, clusterv1.MachinePhaseDeleted, clusterv1.MachinePhaseUnknown)
 
 var (
-	machines = prometheus.NewDesc(namespace+"_machines_total",
-		"Machines that exist, by the kind of their infrastructure and their phase.", []string{"provider", "phase"}, nil)
-	replicas = prometheus.NewDesc(namespace+"_machine_deployment_replicas",
-		"Replicas of each MachineDeployment that are desired, ready, available or up to date, or exist (current).",
-		[]string{"namespace", "name", "cluster", "state"}, nil)
-	workers = prometheus.NewDesc(namespace+"_workers_running",
-		"Workers that this process runs for each kind; none while another process leads.", nil, nil)
-
-	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Name: "errors_total", Help: "Errors of reconciles, by what was being done.",
-	}, []string{"operation"})
-	phaseSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: namespace, Name: "machine_phase_duration_seconds",
-		Help:    "Seconds from a Machine's creation until it reached a phase.",
-		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
-	}, []string{"phase"})
+	failures = metric.NewCounter(metric.Options{
+		Name: namespace + "errors_total", Help: "Errors of reconciles, by what was being done.", Stability: metric.Stable,
+		Labels: []metric.Label{operations},
+	})
+	phaseSeconds = metric.NewHistogram(metric.Options{
+		Name: namespace + "machine_phase_duration_seconds", Help: "Seconds from a Machine's creation until it reached a phase.", Stability: metric.Stable,
+		Labels: []metric.Label{phases}, Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048},
+	})
+	transitions = metric.NewCounter(metric.Options{
+		Name: namespace + "condition_transitions_total", Help: "Conditions that got another status, or were removed, by a write of this manager.", Stability: metric.Alpha,
+		Labels: []metric.Label{kinds, conditionTypes, metric.Statuses},
+	})
+	freezes = metric.NewCounter(metric.Options{
+		Name: namespace + "freezes_total", Help: "Freezes of MachineDeployments and MachineSets that began, by cause.", Stability: metric.Alpha,
+		Labels: []metric.Label{metric.Fixed("reason", policyv1.OvershootReason, policyv1.FrozenByAnnotationReason, policyv1.FreezeInvalidReason)},
+	})
+	replaced = metric.NewObjectCounter("cluster", metric.Options{
+		Name: namespace + "replacements_total", Help: "Machines deleted because a health check had marked them, by their MachineSet's Cluster.", Stability: metric.Alpha,
+		Labels: []metric.Label{metric.Named("namespace", "the Cluster's"), metric.Named("cluster", "the Cluster")},
+	})
+	readySeconds = metric.NewObjectHistogram("name", metric.Options{
+		Name: namespace + "machine_deployment_ready_duration_seconds", Stability: metric.Alpha,
+		Help:    "Seconds from the creation of a Machine until it was ready for the first time, by MachineDeployment. Machines that got their Node under an earlier process are not counted.",
+		Labels:  []metric.Label{metric.Named("namespace", "the MachineDeployment's"), metric.Named("name", "the MachineDeployment"), metric.Named("cluster", "its Cluster")},
+		Buckets: []float64{30, 60, 120, 300, 600, 1200, 3600},
+	})
 )
+
+var kinds = metric.Fixed("kind", "Cluster", "MachineDeployment", "MachineSet", "Machine", "MachineHealthCheck", "MachinePolicy")
+
+// conditionTypes are those that this manager writes.
+var conditionTypes = metric.Fixed("condition",
+	clusterv1.AvailableCondition, clusterv1.ReadyCondition, clusterv1.PausedCondition, clusterv1.DeletingCondition,
+	clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.ClusterWorkersAvailableCondition,
+	clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
+	clusterv1.MachinesReadyCondition, clusterv1.MachinesUpToDateCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
+	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.BootstrapConfigReadyCondition, clusterv1.InfrastructureReadyCondition,
+	clusterv1.MachineUpToDateCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition,
+	clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition,
+	clusterv1.MachineHealthCheckRemediationAllowedCondition, failureDomainsHealthy,
+	policyv1.FrozenCondition, policyv1.ProgressingCondition, policyv1.AnnotationsValidCondition, policyv1.ManagementClaimedCondition, policyv1.ConflictCondition)
+
+// failureDomainsHealthy is a condition of a MachineHealthCheck.
+const failureDomainsHealthy = "FailureDomainsHealthy"
 
 // Operation is the name of a phase or step in the label "operation": the name of its type.
 func Operation(step any) string {
@@ -50,96 +83,43 @@ func Operation(step any) string {
 // Failed counts an error of an operation; no error is not counted.
 func Failed(operation string, err error) {
 	if err != nil {
-		failures.WithLabelValues(operation).Inc()
+		failures.Inc(operation)
 	}
 }
 
 // Reached records how old a Machine was when it reached a phase.
 func Reached(phase clusterv1.MachinePhase, age time.Duration) {
-	phaseSeconds.WithLabelValues(string(phase)).Observe(age.Seconds())
+	phaseSeconds.Observe(age.Seconds(), string(phase))
 }
 
-// Collector answers a scrape from the manager's cache.
-type Collector struct {
-	// Reader is the manager's cached client.
-	Reader client.Reader
-	// Leading is closed once this process leads.
-	Leading <-chan struct{}
-	// Watch selects the objects of this manager.
-	Watch predicates.WatchFilter
-	// Workers is how many reconciles of a kind run at once.
-	Workers int
+// Ready records how old a Machine of a MachineDeployment was when it was ready for the first time.
+func Ready(deployment *clusterv1.MachineDeployment, age time.Duration) {
+	readySeconds.Observe(age.Seconds(), client.ObjectKeyFromObject(deployment), deployment.Namespace, deployment.Name, deployment.Spec.ClusterName)
 }
 
-// Register adds the collector and the counters to a registry.
-func (c *Collector) Register(registry prometheus.Registerer) error {
-	for _, each := range []prometheus.Collector{c, failures, phaseSeconds, replaced} {
-		if err := registry.Register(each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Replaced counts a Machine that was deleted because it was unhealthy.
+func Replaced(cluster client.ObjectKey) { replaced.Inc(cluster, cluster.Namespace, cluster.Name) }
 
-// Describe sends the descriptions of the metrics that Collect sends.
-func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	to <- machines
-	to <- replicas
-	to <- workers
-	to <- setReplicas
-	to <- checked
-	to <- abnormal
-}
-
-// Collect counts. What the cache cannot answer, as before it has started, is left out.
-func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	select {
-	case <-c.Leading:
-		to <- prometheus.MustNewConstMetric(workers, prometheus.GaugeValue, float64(c.Workers))
-	default:
-		to <- prometheus.MustNewConstMetric(workers, prometheus.GaugeValue, 0)
+// Wrote counts the transitions of the conditions of an object that was written.
+func Wrote(before, after client.Object) {
+	was, ok := before.(interface{ GetConditions() []metav1.Condition })
+	is, isToo := after.(interface{ GetConditions() []metav1.Condition })
+	if !ok || !isToo {
 		return
 	}
-	c.collectMachines(to)
-	c.collectDeployments(to)
-	c.collectSets(to)
-	c.collectChecks(to)
-}
-
-func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
-	list := &clusterv1.MachineList{}
-	if err := c.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
-		return
-	}
-	type key struct{ provider, phase string }
-	counts := map[key]int{}
-	for i := range list.Items {
-		if !c.Watch.Matches(&list.Items[i]) {
-			continue
+	for _, t := range metric.Transitions(was.GetConditions(), is.GetConditions()) {
+		transitions.Inc(kindOf(after), t.Condition, t.Status)
+		if t.Condition == policyv1.FrozenCondition && t.Status == string(metav1.ConditionTrue) {
+			freezes.Inc(t.Reason)
 		}
-		counts[key{list.Items[i].Spec.InfrastructureRef.Kind, list.Items[i].Status.Phase}]++
-	}
-	for k, n := range counts {
-		to <- prometheus.MustNewConstMetric(machines, prometheus.GaugeValue, float64(n), k.provider, k.phase)
 	}
 }
 
-func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
-	list := &clusterv1.MachineDeploymentList{}
-	if err := c.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
-		return
-	}
-	for i := range list.Items {
-		md := &list.Items[i]
-		if !c.Watch.Matches(md) {
-			continue
-		}
-		o := object{md.Namespace, md.Name, md.Spec.ClusterName}
-		o.send(to, replicas, count{"desired", md.Spec.Replicas}, count{"current", md.Status.Replicas}, count{"ready", md.Status.ReadyReplicas},
-			count{"available", md.Status.AvailableReplicas}, count{"up-to-date", md.Status.UpToDateReplicas})
-		o.sendConditions(to, "MachineDeployment", md, map[string]metav1.ConditionStatus{
-			policyv1.FrozenCondition: metav1.ConditionTrue, policyv1.ProgressingCondition: metav1.ConditionFalse,
-			clusterv1.MachineDeploymentAvailableCondition: metav1.ConditionFalse,
-		})
-	}
+// kindOf is the kind of an object: the name of its type.
+func kindOf(object client.Object) string {
+	name := fmt.Sprintf("%T", object)
+	return name[strings.LastIndexByte(name, '.')+1:]
 }
+
+// Known reports whether an operation is a value of the label "operation".
+func Known(operation string) bool { return slices.Contains(operations.Values, operation) }

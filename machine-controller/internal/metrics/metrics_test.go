@@ -15,6 +15,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/runtime/metric"
+	"drover.io/runtime/metric/metrictest"
 )
 
 type drainStep struct{}
@@ -31,45 +35,57 @@ func TestOperationIsTheNameOfTheStep(t *testing.T) {
 	}
 }
 
-// gathered are the samples of a registry, by metric and labels.
-func gathered(t *testing.T, registry *prometheus.Registry) map[string]float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range metric.GetLabel() {
-				name += " " + label.GetName() + "=" + label.GetValue()
-			}
-			samples[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
-		}
-	}
-	return samples
-}
-
 // It runs alone, as the counters are shared by the process.
 func TestCounters(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	leading := make(chan struct{})
-	if err := (&Collector{Leading: leading, Workers: 10}).Register(registry); err != nil {
+	close(leading)
+	cluster := clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+	registry.MustRegister(&Collector{Leading: leading, Workers: 10, Reader: held{clusters: []clusterv1.Cluster{cluster}}})
+	if err := metric.Register(registry); err != nil {
 		t.Fatal(err)
 	}
-	before := gathered(t, registry)
+	before := metrictest.Samples(t, registry)
 	Failed("deletion.drainStep", nil)
 	Failed("deletion.drainStep", errors.New("boom"))
+	Failed("what a tenant writes", errors.New("boom"))
 	Reached(clusterv1.MachinePhaseRunning, 90*time.Second)
 	Replaced(client.ObjectKey{Namespace: "ns", Name: "c"})
-	after := gathered(t, registry)
+	Replaced(client.ObjectKey{Namespace: "ns", Name: "does not exist"})
+	after := metrictest.Samples(t, registry)
 	for sample, want := range map[string]float64{
-		"machine_controller_errors_total operation=deletion.drainStep":      1,
-		"machine_controller_machine_phase_duration_seconds phase=Running":   90,
-		"machine_controller_replacements_total cluster=c namespace=ns":      1,
-		"machine_controller_workers_running":                                0,
-		"machine_controller_errors_total operation=an operation without it": 0,
+		"machine_controller_errors_total operation=deletion.drainStep":              1,
+		"machine_controller_errors_total operation=other":                           1,
+		"machine_controller_machine_phase_duration_seconds phase=Running":           90,
+		"machine_controller_replacements_total cluster=c namespace=ns":              1,
+		"machine_controller_replacements_total cluster=does not exist namespace=ns": 0,
+		"machine_controller_errors_total operation=an operation without it":         0,
+	} {
+		if got := after[sample] - before[sample]; got != want {
+			t.Errorf("%s grew by %v, want %v", sample, got, want)
+		}
+	}
+}
+
+// It runs alone, as the counters are shared by the process.
+func TestTransitionsOfConditionsAreCounted(t *testing.T) {
+	registry := metrictest.Of(t, transitions, freezes)
+	before := metrictest.Samples(t, registry)
+	was, is := &clusterv1.MachineDeployment{}, &clusterv1.MachineDeployment{}
+	was.Status.Conditions = []metav1.Condition{{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue}}
+	is.Status.Conditions = []metav1.Condition{
+		{Type: clusterv1.AvailableCondition, Status: metav1.ConditionFalse},
+		{Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: policyv1.OvershootReason},
+		{Type: "a readiness gate of a tenant", Status: metav1.ConditionTrue},
+	}
+	Wrote(was, is)
+	Wrote(is, is)
+	after := metrictest.Samples(t, registry)
+	for sample, want := range map[string]float64{
+		"machine_controller_condition_transitions_total condition=Available kind=MachineDeployment status=False": 1,
+		"machine_controller_condition_transitions_total condition=Frozen kind=MachineDeployment status=True":     1,
+		"machine_controller_condition_transitions_total condition=other kind=MachineDeployment status=True":      1,
+		"machine_controller_freezes_total reason=Overshoot":                                                      1,
 	} {
 		if got := after[sample] - before[sample]; got != want {
 			t.Errorf("%s grew by %v, want %v", sample, got, want)
@@ -106,7 +122,7 @@ func TestMachinesAreCountedByProviderAndPhase(t *testing.T) {
 		"machine_controller_machines_total phase=Running provider=AWSMachine":  1,
 		"machine_controller_workers_running":                                   10,
 	}
-	if diff := cmp.Diff(want, gathered(t, registry)); diff != "" {
+	if diff := cmp.Diff(want, metrictest.Samples(t, registry)); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
 }

@@ -4,36 +4,41 @@
 package metrics
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/runtime/metric"
 )
 
 var (
-	setReplicas = prometheus.NewDesc(namespace+"_machine_set_replicas",
-		"Replicas of each MachineSet that are desired, ready, available or up to date, or exist (current).",
-		[]string{"namespace", "name", "cluster", "state"}, nil)
-	checked = prometheus.NewDesc(namespace+"_machine_health_check_machines",
-		"Machines that each MachineHealthCheck expects, finds healthy, or could have replaced now (remediations-allowed).",
-		[]string{"namespace", "name", "cluster", "state"}, nil)
-	abnormal = prometheus.NewDesc(namespace+"_condition_abnormal",
-		"1 while a condition of a MachineDeployment, MachineSet or MachineHealthCheck has an abnormal status, by condition.",
-		[]string{"kind", "namespace", "name", "cluster", "condition"}, nil)
-
-	replaced = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Name: "replacements_total", Help: "Machines deleted because a health check had marked them, by their MachineSet's Cluster.",
-	}, []string{"namespace", "cluster"})
+	replicas = metric.NewCollected(metric.Options{
+		Name: namespace + "machine_deployment_replicas", Help: "Replicas of each MachineDeployment that are desired, ready, available or up to date, or exist (current).",
+		Stability: metric.Stable, Labels: append(named("MachineDeployment"), replicaStates),
+	})
+	setReplicas = metric.NewCollected(metric.Options{
+		Name: namespace + "machine_set_replicas", Help: "Replicas of each MachineSet that are desired, ready, available or up to date, or exist (current).",
+		Stability: metric.Alpha, Labels: append(named("MachineSet"), replicaStates),
+	})
+	checked = metric.NewCollected(metric.Options{
+		Name: namespace + "machine_health_check_machines", Help: "Machines that each MachineHealthCheck expects, finds healthy, or could have replaced now (remediations-allowed).",
+		Stability: metric.Alpha, Labels: append(named("MachineHealthCheck"), metric.Fixed("state", "expected", "healthy", "remediations-allowed")),
+	})
+	abnormal = metric.NewCollected(metric.Options{
+		Name: namespace + "condition_abnormal", Help: "1 while a condition of a MachineDeployment, MachineSet or MachineHealthCheck reports a problem.",
+		Stability: metric.Alpha, Labels: append(append([]metric.Label{metric.Fixed("kind", "MachineDeployment", "MachineSet", "MachineHealthCheck")}, named("object")...),
+			metric.Fixed("condition", policyv1.FrozenCondition, policyv1.ProgressingCondition, clusterv1.MachineDeploymentAvailableCondition,
+				clusterv1.MachineHealthCheckRemediationAllowedCondition, failureDomainsHealthy)),
+	})
 )
 
-// Replaced counts a Machine that was deleted because it was unhealthy.
-func Replaced(cluster client.ObjectKey) {
-	replaced.WithLabelValues(cluster.Namespace, cluster.Name).Inc()
+var replicaStates = metric.Fixed("state", "desired", "current", "ready", "available", "up-to-date")
+
+// named are the labels of an object's own series.
+func named(kind string) []metric.Label {
+	return []metric.Label{metric.Named("namespace", "the "+kind+"'s"), metric.Named("name", "the "+kind), metric.Named("cluster", "its Cluster")}
 }
 
 // count is a number under the name of what it counts.
@@ -45,10 +50,10 @@ type count struct {
 // object is what every series of an object is labelled with.
 type object struct{ namespace, name, cluster string }
 
-func (o object) send(to chan<- prometheus.Metric, desc *prometheus.Desc, counts ...count) {
+func (o object) send(to chan<- prometheus.Metric, of *metric.Collected, counts ...count) {
 	for _, c := range counts {
 		if c.n != nil {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(*c.n), o.namespace, o.name, o.cluster, c.state)
+			of.Send(to, float64(*c.n), o.namespace, o.name, o.cluster, c.state)
 		}
 	}
 }
@@ -57,21 +62,17 @@ func (o object) send(to chan<- prometheus.Metric, desc *prometheus.Desc, counts 
 func (o object) sendConditions(to chan<- prometheus.Metric, kind string, of conditions.Getter, bad map[string]metav1.ConditionStatus) {
 	for _, c := range of.GetConditions() {
 		if c.Status == bad[c.Type] {
-			to <- prometheus.MustNewConstMetric(abnormal, prometheus.GaugeValue, 1, kind, o.namespace, o.name, o.cluster, c.Type)
+			abnormal.Send(to, 1, kind, o.namespace, o.name, o.cluster, c.Type)
 		}
 	}
 }
 
 func (c *Collector) collectSets(to chan<- prometheus.Metric) {
 	list := &clusterv1.MachineSetList{}
-	if err := c.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+	if !c.list(list) {
 		return
 	}
-	for i := range list.Items {
-		set := &list.Items[i]
-		if !c.Watch.Matches(set) {
-			continue
-		}
+	for _, set := range ours(to, c, "MachineSet", pointers(list.Items)) {
 		o := object{set.Namespace, set.Name, set.Spec.ClusterName}
 		o.send(to, setReplicas, count{"desired", set.Spec.Replicas}, count{"current", set.Status.Replicas}, count{"ready", set.Status.ReadyReplicas},
 			count{"available", set.Status.AvailableReplicas}, count{"up-to-date", set.Status.UpToDateReplicas})
@@ -81,20 +82,16 @@ func (c *Collector) collectSets(to chan<- prometheus.Metric) {
 
 func (c *Collector) collectChecks(to chan<- prometheus.Metric) {
 	list := &clusterv1.MachineHealthCheckList{}
-	if err := c.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+	if !c.list(list) {
 		return
 	}
-	for i := range list.Items {
-		check := &list.Items[i]
-		if !c.Watch.Matches(check) {
-			continue
-		}
+	for _, check := range ours(to, c, "MachineHealthCheck", pointers(list.Items)) {
 		o := object{check.Namespace, check.Name, check.Spec.ClusterName}
 		o.send(to, checked, count{"expected", check.Status.ExpectedMachines}, count{"healthy", check.Status.CurrentHealthy},
 			count{"remediations-allowed", check.Status.RemediationsAllowed})
 		o.sendConditions(to, "MachineHealthCheck", check, map[string]metav1.ConditionStatus{
 			clusterv1.MachineHealthCheckRemediationAllowedCondition: metav1.ConditionFalse,
-			"FailureDomainsHealthy":                                 metav1.ConditionFalse,
+			failureDomainsHealthy: metav1.ConditionFalse,
 		})
 	}
 }

@@ -21,6 +21,8 @@ import (
 // held is a cache that holds what a test puts there.
 type held struct {
 	client.Reader
+	machines    []clusterv1.Machine
+	clusters    []clusterv1.Cluster
 	deployments []clusterv1.MachineDeployment
 	sets        []clusterv1.MachineSet
 	checks      []clusterv1.MachineHealthCheck
@@ -28,6 +30,10 @@ type held struct {
 
 func (h held) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	switch list := into.(type) {
+	case *clusterv1.MachineList:
+		list.Items = h.machines
+	case *clusterv1.ClusterList:
+		list.Items = h.clusters
 	case *clusterv1.MachineDeploymentList:
 		list.Items = h.deployments
 	case *clusterv1.MachineSetList:
@@ -38,20 +44,20 @@ func (h held) List(_ context.Context, into client.ObjectList, _ ...client.ListOp
 	return nil
 }
 
-func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
+func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
 
 func TestReplicasOfEachOwner(t *testing.T) {
 	t.Parallel()
-	md := clusterv1.MachineDeployment{ObjectMeta: named("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(3))}}
+	md := clusterv1.MachineDeployment{ObjectMeta: meta("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(3))}}
 	md.Status.AvailableReplicas = new(int32(2))
 	md.Status.Conditions = []metav1.Condition{
 		{Type: policyv1.ProgressingCondition, Status: metav1.ConditionFalse},
 		{Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue},
 		{Type: clusterv1.MachineDeploymentAvailableCondition, Status: metav1.ConditionTrue},
 	}
-	set := clusterv1.MachineSet{ObjectMeta: named("set"), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1))}}
+	set := clusterv1.MachineSet{ObjectMeta: meta("set"), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1))}}
 	set.Status.Replicas = new(int32(0))
-	check := clusterv1.MachineHealthCheck{ObjectMeta: named("check"), Spec: clusterv1.MachineHealthCheckSpec{ClusterName: "c"}}
+	check := clusterv1.MachineHealthCheck{ObjectMeta: meta("check"), Spec: clusterv1.MachineHealthCheckSpec{ClusterName: "c"}}
 	check.Status.ExpectedMachines, check.Status.CurrentHealthy, check.Status.RemediationsAllowed = new(int32(4)), new(int32(1)), new(int32(0))
 	check.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineHealthCheckRemediationAllowedCondition, Status: metav1.ConditionFalse}}
 	leading := make(chan struct{})
@@ -68,7 +74,7 @@ func TestReplicasOfEachOwner(t *testing.T) {
 	var got []string
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			line := strings.TrimPrefix(family.GetName(), namespace+"_")
+			line := strings.TrimPrefix(family.GetName(), namespace)
 			for _, label := range metric.GetLabel() {
 				line += " " + label.GetValue()
 			}
@@ -86,6 +92,9 @@ func TestReplicasOfEachOwner(t *testing.T) {
 		"machine_health_check_machines c check ns remediations-allowed 0",
 		"machine_set_replicas c set ns current 0",
 		"machine_set_replicas c set ns desired 1",
+		"objects_without_series MachineDeployment 0",
+		"objects_without_series MachineHealthCheck 0",
+		"objects_without_series MachineSet 0",
 		"workers_running 20",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

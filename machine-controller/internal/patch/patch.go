@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/metrics"
 )
 
 // Main writes what differs outside status, and only if no other client has written the object
@@ -84,6 +86,7 @@ func Status[T client.Object](ctx context.Context, c client.Client, before, after
 		return err
 	}
 	after.SetResourceVersion(written.GetResourceVersion())
+	metrics.Wrote(before, after)
 	return nil
 }
 

@@ -80,6 +80,9 @@ func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clu
 		return budget.Decision{}, err
 	}
 	decision := budget.Gate{Policy: s.settings}.AllowCreation(s.state, want)
+	if decision.Refusal != nil {
+		denials.Inc(creation, decision.Refusal.Reason)
+	}
 	g.reserved().reserveCreations(set.UID, decision.Allowed, s.known)
 	return decision, nil
 }
@@ -105,6 +108,7 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 		return budget.Choice{}, err
 	}
 	choice := budget.Gate{Policy: s.settings}.AllowRemediation(s.state, names)
+	denied(replacement, choice.Refused)
 	for _, name := range choice.Allowed {
 		g.reserved().reserveReplacement(uids[name])
 	}

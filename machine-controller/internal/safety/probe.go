@@ -72,6 +72,11 @@ func (p *Prober) Start(ctx context.Context) error {
 }
 
 func (p *Prober) record(answered bool) {
+	if answered {
+		probes.Inc("answered")
+	} else {
+		probes.Inc("unanswered")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reachability = p.reachability.Probed(answered, p.Clock.Now(), p.Timeout)

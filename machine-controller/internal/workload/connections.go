@@ -40,7 +40,7 @@ func New(options Options) *Connections {
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.dialer = newDialer(&c.options)
-	c.metrics = newMetrics(c)
+	c.metrics = &metrics{c}
 	return c
 }
 
@@ -137,16 +137,16 @@ func (c *Connections) newConnector(log logr.Logger, cluster client.ObjectKey, ui
 		stop:    stop,
 		changed: func() { c.enqueueCluster(cluster) },
 		dial:    c.metrics.dial(c.dialer.dial),
-		probe:   c.metrics.probe(c.dialer.probe),
+		probe:   countProbe(c.dialer.probe),
 		claim: func(ctx context.Context, connection *Connection) *Claim {
 			return c.dialer.claim(ctx, cluster, connection)
 		},
 		observer: nodecache.Observer{
 			Changed: func(node *corev1.Node) {
-				c.metrics.announced()
+				announced()
 				notifier.changed(node)
 			},
-			Unchanged: c.metrics.suppressed,
+			Unchanged: suppressed,
 		},
 	}
 	k.initialize()

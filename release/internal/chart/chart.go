@@ -55,6 +55,11 @@ func Assemble(root string, programs []program.Program, r Release) (*Chart, error
 	if err := c.addFolder(filepath.Join(root, "charts", Name), ""); err != nil {
 		return nil, err
 	}
+	alerts, err := os.ReadFile(filepath.Join(root, "monitoring", "alerts.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the alerts: %w", err)
+	}
+	c.files["files/alerts.yaml"] = alerts
 	if err := c.setVersion(r.Version, r.Registry); err != nil {
 		return nil, err
 	}

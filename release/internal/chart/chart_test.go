@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"drover.io/release/internal/program"
 )
@@ -541,6 +543,37 @@ func TestSettingsThatAreRefused(t *testing.T) {
 	}
 }
 
+func TestAlertsAreThereWhereAsked(t *testing.T) {
+	t.Parallel()
+	for name := range render(t, nil) {
+		if strings.HasPrefix(name, "PrometheusRule/") {
+			t.Errorf("the chart creates %s by default", name)
+		}
+	}
+	shipped, err := os.ReadFile(filepath.Join(root, "monitoring", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for runbooks, want := range map[string]string{
+		"": string(shipped), "https://docs.example/runbooks/": strings.ReplaceAll(string(shipped), "docs/runbooks/", "https://docs.example/runbooks/"),
+	} {
+		objects := render(t, map[string]any{"metrics": map[string]any{"prometheusRule": map[string]any{
+			"enabled": true, "runbooks": runbooks, "labels": map[string]any{"release": "prometheus"},
+		}}})
+		rule := objects["PrometheusRule/drover"]
+		if rule == nil || rule.GetLabels()["release"] != "prometheus" {
+			t.Fatalf("there is no rule with the label: %v", rule)
+		}
+		var rules map[string]any
+		if err := yaml.Unmarshal([]byte(want), &rules); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(rules, rule.Object["spec"]); diff != "" {
+			t.Errorf("rules with the runbooks at %q (-want +got):\n%s", runbooks, diff)
+		}
+	}
+}
+
 // TestMetricsAreBehindAuthenticationWhereAsked: see runtime/manager TestMetricsAreForThoseWhoMayGetThem for what the flag does.
 func TestMetricsAreBehindAuthenticationWhereAsked(t *testing.T) {
 	t.Parallel()
@@ -561,6 +594,9 @@ func TestMetricsAreBehindAuthenticationWhereAsked(t *testing.T) {
 		endpoints, _, _ := unstructured.NestedSlice(objects["ServiceMonitor/drover-bootstrap"].Object, "spec", "endpoints")
 		if scheme, _, _ := unstructured.NestedString(endpoints[0].(map[string]any), "scheme"); (scheme == "https") != secure {
 			t.Errorf("secure %t: endpoints %v", secure, endpoints)
+		}
+		if honours, _, _ := unstructured.NestedBool(endpoints[0].(map[string]any), "honorLabels"); !honours {
+			t.Errorf("secure %t: the namespaces of objects are replaced by that of the manager: %v", secure, endpoints)
 		}
 	}
 }

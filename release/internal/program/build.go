@@ -22,14 +22,19 @@ func Architectures() []string {
 // version and the release of Go alone: paths are trimmed, nothing of the host is linked, and the level of the processor is
 // the lowest, whatever the environment has.
 func (p Program) Build(ctx context.Context, root, architecture, version, folder string) (string, error) {
-	path := filepath.Join(folder, p.Name+"-"+architecture)
+	return p.BuildFor(ctx, root, "linux", architecture, version, folder)
+}
+
+// BuildFor does the same for an operating system, by Go's name.
+func (p Program) BuildFor(ctx context.Context, root, system, architecture, version, folder string) (string, error) {
+	path := filepath.Join(folder, p.Name+"-"+system+"-"+architecture)
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true",
 		"-ldflags", "-s -w -buildid= -X drover.io/runtime/version.version="+version, "-o", path, p.Package)
 	command.Dir = filepath.Join(root, p.Module)
-	command.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=-mod=readonly",
+	command.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture, "GOFLAGS=-mod=readonly",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("compiling %s for %s: %w\n%s", p.Name, architecture, err, out)
+		return "", fmt.Errorf("compiling %s for %s/%s: %w\n%s", p.Name, system, architecture, err, out)
 	}
 	return path, nil
 }

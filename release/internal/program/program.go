@@ -51,6 +51,11 @@ func List(root string) ([]Program, error) {
 	return programs, nil
 }
 
+// Plugin returns the plugin of kubectl, which is in no image.
+func Plugin() Program {
+	return Program{Name: "kubectl-drover", Module: "kubectl-drover", Package: ".", Title: "Drover's plugin of kubectl"}
+}
+
 // Select returns the programs with the given names, in the order of the list. No name selects all of them.
 func Select(programs []Program, names ...string) ([]Program, error) {
 	if len(names) == 0 {

@@ -44,7 +44,10 @@ type Options struct {
 }
 
 // Deleter deletes Machines.
-type Deleter struct{ steps []step }
+type Deleter struct {
+	steps     []step
+	stopwatch *stopwatch
+}
 
 // A step is one stage of a deletion. Unless it is done, its Progress states what is awaited, and from whom.
 type step interface {
@@ -66,7 +69,7 @@ var done = Progress{Done: true}
 func New(o Options) *Deleter {
 	recorder := &recorder{o.Events}
 	drain := drainStep{o.Client, o.Workloads, o.Drainer, recorder, o.Clock, o.Guard}
-	return &Deleter{[]step{
+	return &Deleter{steps: []step{
 		preDrainHooks(o.Clock),               // the owners of the hooks act before the drain
 		drain,                                // no Pod is lost
 		detachStep{drain, o.Volumes},         // no volume is detached by force
@@ -74,17 +77,23 @@ func New(o Options) *Deleter {
 		instanceStep{o.Client, o.Requested},  // no instance is left running
 		bootstrapStep{o.Client, o.Requested}, // no bootstrap data is left
 		&nodeStep{machines: o.Client, workloads: o.Workloads, events: recorder, clock: o.Clock}, // no Node is left in the workload cluster
-	}}
+	}, stopwatch: newStopwatch(o.Clock)}
 }
 
 // Run executes the steps until one has to wait. Each step is safe to repeat.
 func (d *Deleter) Run(ctx context.Context, s State) (Progress, error) {
-	for _, step := range d.steps {
+	at, resumed := d.stopwatch.start(s.Machine)
+	for i, step := range d.steps {
 		progress, err := step.run(ctx, &s)
 		metrics.Failed(metrics.Operation(step), err)
 		if err != nil || !progress.Done {
+			d.stopwatch.stop(s.Machine, at, i, resumed)
 			return progress, err
 		}
+		if !resumed {
+			d.stopwatch.passed(&at, i)
+		}
 	}
+	d.stopwatch.stop(s.Machine, at, len(d.steps), resumed)
 	return Progress{Done: true, Reason: clusterv1.MachineDeletingDeletionCompletedReason}, nil
 }

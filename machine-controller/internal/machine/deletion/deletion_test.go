@@ -18,6 +18,9 @@ func TestStepsComeInOrder(t *testing.T) {
 	var names []string
 	for _, each := range d.steps {
 		names = append(names, metrics.Operation(each))
+		if name := metrics.Operation(each); !metrics.Known(name) {
+			t.Errorf("errors of %s are counted as other", name)
+		}
 	}
 	want := []string{
 		"deletion.hookStep", "deletion.drainStep", "deletion.detachStep", "deletion.hookStep",

@@ -4,6 +4,7 @@
 package parser
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,7 +51,7 @@ var actions = []string{Kubeconfig, Move, Disconnect, Hang, Reconnect, Kill, Stop
 var verbs = append([]string{Apply, Patch, PatchOne, Delete, DeleteOne, Refuse}, actions...)
 
 // keywords are the keys of a document that are ours; all others are the object's.
-var keywords = []string{"do", "in", "count", "contains", "write", "name", "group"}
+var keywords = []string{"do", "in", "count", "contains", "write", "name", "group", "why", "answer"}
 
 // Document is something to be done, or an object to be found.
 type Document struct {
@@ -66,7 +67,9 @@ type Document struct {
 	Write string
 	// Name and Group are what an act is about.
 	Name, Group string
-	// Object is partial; nil for an act.
+	// Why is the object that kubectl drover is asked about, as KIND/NAME, and Answer the file of the scenario with the answer.
+	Why, Answer string
+	// Object is partial; nil for an act or a question.
 	Object *unstructured.Unstructured
 }
 
@@ -90,6 +93,15 @@ func newDocument(object map[string]any) (Document, error) {
 	}
 	if d.In != Management && d.In != Workload {
 		return d, fmt.Errorf("in: %q is neither %q nor %q", d.In, Management, Workload)
+	}
+	if (d.Why == "") != (d.Answer == "") {
+		return d, errors.New("why and answer belong together")
+	}
+	if d.Why != "" {
+		if len(object) > 0 {
+			return d, errors.New("why takes no object")
+		}
+		return d, nil
 	}
 	if slices.Contains(actions, d.Do) {
 		if len(object) > 0 {
@@ -127,6 +139,10 @@ func (d *Document) set(word string, value any) error {
 		d.Name = text
 	case "group":
 		d.Group = text
+	case "why":
+		d.Why = text
+	case "answer":
+		d.Answer = text
 	}
 	return nil
 }

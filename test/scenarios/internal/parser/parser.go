@@ -87,7 +87,7 @@ func read(file, given string, known Variables) ([]Document, error) {
 		if len(object) == 0 {
 			continue
 		}
-		documents, err := parse(object, given, known)
+		documents, err := parse(filepath.Dir(file), object, given, known)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
@@ -95,10 +95,13 @@ func read(file, given string, known Variables) ([]Document, error) {
 	}
 }
 
-func parse(object map[string]any, given string, known Variables) ([]Document, error) {
+func parse(folder string, object map[string]any, given string, known Variables) ([]Document, error) {
 	used, ok := object["use"].(string)
 	if !ok {
 		document, err := newDocument(object)
+		if document.Answer != "" {
+			document.Answer = filepath.Join(folder, document.Answer)
+		}
 		return []Document{document}, err
 	}
 	inner := Variables{}

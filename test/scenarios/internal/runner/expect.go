@@ -15,8 +15,18 @@ import (
 	"drover.io/test/scenarios/internal/parser"
 )
 
-// expect waits until all documents are true at one look.
+// expect waits until all documents are true at one look, and then checks the conditions of all objects.
 func (r *Runner) expect(ctx context.Context, documents []parser.Document) error {
+	if err := r.expectDocuments(ctx, documents); err != nil {
+		return err
+	}
+	return r.await(ctx, r.undocumented)
+}
+
+func (r *Runner) expectDocuments(ctx context.Context, documents []parser.Document) error {
+	documents = slices.Clone(documents)
+	// What is asked comes last, because the answer is written while goldens are updated.
+	slices.SortStableFunc(documents, func(a, b parser.Document) int { return strings.Compare(a.Why, b.Why) })
 	return r.await(ctx, func(ctx context.Context) (string, error) {
 		for i, d := range documents {
 			lacking, err := r.difference(ctx, d)
@@ -33,6 +43,9 @@ func (r *Runner) expect(ctx context.Context, documents []parser.Document) error 
 
 // difference describes why a document is not true.
 func (r *Runner) difference(ctx context.Context, d parser.Document) (string, error) {
+	if d.Why != "" {
+		return r.ask(ctx, d)
+	}
 	found, err := r.find(ctx, d)
 	if err != nil {
 		return "", err

@@ -36,6 +36,10 @@ type Runner struct {
 	Namespace string
 	// Timeout bounds how long something may take to become true.
 	Timeout time.Duration
+	// Plugin is kubectl-drover.
+	Plugin string
+	// Update writes the answers of the plugin instead of comparing them.
+	Update bool
 	// Progress is called with the next step.
 	Progress func(format string, args ...any)
 

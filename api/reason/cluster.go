@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reason
+
+import (
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+)
+
+// concat joins the entries of several conditions.
+func concat(parts ...[]Entry) []Entry { return slices.Concat(parts...) }
+
+const clusterKind = "Cluster"
+
+func cluster() []Entry {
+	return concat(clusterItself(), clusterConnection(), clusterWorkers(), annotationsValid(clusterKind), paused(clusterKind))
+}
+
+func clusterItself() []Entry {
+	return concat(
+		condition(clusterKind, clusterv1.ClusterAvailableCondition,
+			reason{clusterv1.ClusterAvailableReason, "True", "the workload cluster can be used, and its workers are available", Nobody, "", ""},
+			reason{clusterv1.ClusterNotAvailableReason, "False", "one of the conditions that the message names is not as it should be", Operator, "see that condition", "kubectl drover why cluster/{name} --namespace {namespace}"},
+			reason{clusterv1.ClusterAvailableUnknownReason, "Unknown", "one of the conditions that the message names is not known", Operator, "see that condition", "kubectl drover why cluster/{name} --namespace {namespace}"},
+			reason{clusterv1.ClusterAvailableInternalErrorReason, "Unknown", "the conditions cannot be summarized; the message has the error", Installer, "report it with the message", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterInfrastructureReadyCondition, append(provider("infrastructure", "the InfraCluster"),
+			reason{policyv1.NoInfrastructureReferenceReason, "True", "the Cluster refers to no infrastructure, which counts as ready", Nobody, "", ""})...),
+		condition(clusterKind, clusterv1.ClusterControlPlaneInitializedCondition,
+			reason{clusterv1.ClusterControlPlaneInitializedReason, "True", "the workload cluster has answered once", Nobody, "", ""},
+			reason{clusterv1.ClusterControlPlaneNotInitializedReason, "False", "the workload cluster has not answered yet", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
+		),
+		condition(clusterKind, clusterv1.ClusterControlPlaneAvailableCondition, append(provider("control plane", "the control plane object"),
+			reason{clusterv1.ClusterControlPlaneAvailableReason, "True", "the control plane can be used", Nobody, "", ""},
+			reason{clusterv1.ClusterControlPlaneNotAvailableReason, "False", "the API server of the workload cluster is not connected", WorkloadAdmin, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
+		)...),
+		condition(clusterKind, clusterv1.ClusterDeletingCondition,
+			reason{clusterv1.ClusterNotDeletingReason, "False", "the Cluster is not being deleted", Nobody, "", ""},
+			reason{clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "True", "the deletion waits for the workers", Drover, "ask why of the Machines that are left", "kubectl drover describe cluster/{name} --namespace {namespace}"},
+			reason{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, "True", "the deletion waits for the control plane and its Machines", Operator, "see the control plane object: its provider deletes it", ""},
+			reason{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason, "True", "the deletion waits for the InfraCluster", Operator, "see the InfraCluster: its provider deletes it", ""},
+		),
+	)
+}
+
+// provider are the reasons of a condition of a Cluster that mirrors an object of a provider, beside that provider's own.
+func provider(what, object string) []reason {
+	return []reason{
+		{clusterv1.ReadyReason, "True", "the " + what + " is ready", Nobody, "", ""},
+		{clusterv1.NotReadyReason, "False", object + " reports no condition, and is not done", Operator, "see " + object + ": its provider reports there what it waits for", ""},
+		{clusterv1.ReadyUnknownReason, "Unknown", object + " reports an unknown state without a reason", Operator, "see " + object, ""},
+		{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist", Operator, "create it, or correct the reference of the Cluster", ""},
+		{clusterv1.ObjectDeletedReason, "False", object + " existed and was deleted", Operator, "restore it, or delete the Cluster", ""},
+		{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission", Installer, "install the provider, or grant what the message names", ""},
+		{clusterv1.InvalidConditionReportedReason, "Unknown", object + " reports a condition with a status that does not exist", Installer, "report it to the provider", ""},
+		{policyv1.ForeignObjectReason, "False", object + " belongs to another owner, and is not used", Operator, "refer to an object of this Cluster", ""},
+		{policyv1.InvalidReferenceReason, "False", "the reference names a kind that is not allowed there", Operator, "correct the reference", ""},
+	}
+}
+
+func clusterConnection() []Entry {
+	return concat(
+		condition(clusterKind, clusterv1.ClusterRemoteConnectionProbeCondition,
+			reason{clusterv1.ClusterRemoteConnectionProbeSucceededReason, "True", "the API server of the workload cluster answers", Nobody, "", ""},
+			reason{clusterv1.ClusterRemoteConnectionProbeFailedReason, "False", "the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it", WorkloadAdmin,
+				"make the API server answer, or renew the Secret {cluster}-kubeconfig, as the message has it", "kubectl get secret {cluster}-kubeconfig --namespace {namespace}"},
+		),
+		condition(clusterKind, policyv1.ManagementClaimedCondition,
+			reason{policyv1.ClaimedReason, "True", "this management cluster acts on the workload cluster", Nobody, "", ""},
+			reason{policyv1.NotClaimedYetReason, "Unknown", "the workload cluster has not been reached since the controller started, or its claim could not be written; nothing is created, replaced or deleted until then", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
+			reason{policyv1.ClaimedElsewhereReason, "False", "another management cluster acts on the workload cluster, so this one does nothing", Operator,
+				"delete the Cluster in the management cluster that is not to act, after it was paused; if the other one is lost for good, take the claim over as the message has it", ""},
+			reason{policyv1.ClaimForbiddenReason, "False", "the user of the kubeconfig may not read and write the Lease of the claim", WorkloadAdmin,
+				"apply machine-controller/config/workload in the workload cluster", ""},
+		),
+	)
+}
+
+func clusterWorkers() []Entry {
+	return concat(
+		condition(clusterKind, clusterv1.ClusterWorkersAvailableCondition,
+			reason{clusterv1.ClusterWorkersAvailableReason, "True", "all MachineDeployments are available", Nobody, "", ""},
+			reason{clusterv1.ClusterWorkersAvailableNoWorkersReason, "True", "there are no MachineDeployments", Nobody, "", ""},
+			reason{clusterv1.ClusterWorkersNotAvailableReason, "False", "MachineDeployments are not available; the message names them", Operator, "ask why of one of them", "kubectl drover describe cluster/{name} --namespace {namespace}"},
+			reason{clusterv1.ClusterWorkersAvailableUnknownReason, "Unknown", "it is not known whether MachineDeployments are available", Drover, "", ""},
+			reason{clusterv1.ClusterWorkersAvailableInternalErrorReason, "Unknown", "the conditions of the MachineDeployments cannot be merged; the message has the error", Installer, "report it with the message", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterWorkerMachinesReadyCondition,
+			reason{clusterv1.ClusterWorkerMachinesReadyReason, "True", "all worker Machines are ready", Nobody, "", ""},
+			reason{clusterv1.ClusterWorkerMachinesNotReadyReason, "False", "worker Machines are not ready; the message names them", Operator, "ask why of one of them", "kubectl drover describe cluster/{name} --namespace {namespace}"},
+		),
+		condition(clusterKind, clusterv1.ClusterWorkerMachinesUpToDateCondition,
+			reason{clusterv1.ClusterWorkerMachinesUpToDateReason, "True", "all worker Machines have the newest template", Nobody, "", ""},
+			reason{clusterv1.ClusterWorkerMachinesNotUpToDateReason, "False", "worker Machines have an older template", Drover, "the rollout replaces them", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterRollingOutCondition,
+			reason{clusterv1.ClusterNotRollingOutReason, "False", "no MachineDeployment rolls out", Nobody, "", ""},
+			reason{clusterv1.ClusterRollingOutReason, "True", "a MachineDeployment rolls out; the message has what it waits for", Drover, "", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterScalingUpCondition,
+			reason{clusterv1.ClusterNotScalingUpReason, "False", "there are as many Machines as wanted", Nobody, "", ""},
+			reason{clusterv1.ClusterScalingUpReason, "True", "Machines are missing; the message has what blocks their creation, if anything does", Drover, "", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterScalingDownCondition,
+			reason{clusterv1.ClusterNotScalingDownReason, "False", "there are no surplus Machines", Nobody, "", ""},
+			reason{clusterv1.ClusterScalingDownReason, "True", "surplus Machines are being deleted", Drover, "", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterRemediatingCondition,
+			reason{clusterv1.ClusterNotRemediatingReason, "False", "no unhealthy Machine is being replaced or waits for that", Nobody, "", ""},
+			reason{clusterv1.ClusterRemediatingReason, "True", "unhealthy Machines are being replaced, or wait for that", Drover, "", ""},
+		),
+	)
+}

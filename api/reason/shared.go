@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reason
+
+import (
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+)
+
+// paused is the condition Paused, which most kinds have.
+func paused(kind string) []Entry {
+	return condition(kind, clusterv1.PausedCondition,
+		reason{clusterv1.NotPausedReason, "False", "the object is reconciled", Nobody, "", ""},
+		reason{clusterv1.PausedReason, "True", "nothing is done, also no deletion", Operator,
+			"remove what the message names: spec.paused of the Cluster, or the annotation " + clusterv1.PausedAnnotation, ""},
+	)
+}
+
+// annotationsValid is the condition AnnotationsValid.
+func annotationsValid(kind string) []Entry {
+	return condition(kind, policyv1.AnnotationsValidCondition,
+		reason{policyv1.InvalidValueReason, "False", "an annotation has a value that is not understood", Operator,
+			"set the annotation that the message names to one of the allowed values, or remove it", ""},
+	)
+}
+
+// frozen is the condition Frozen of MachineDeployments and of MachineSets without one.
+func frozen(kind, resource string) []Entry {
+	return condition(kind, policyv1.FrozenCondition,
+		reason{policyv1.FrozenByAnnotationReason, "True", "no Machines are created or replaced, because the annotation " + policyv1.FreezeAnnotation + ` is "true"`, Operator,
+			"remove the annotation once Machines may be created and replaced again", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
+		reason{policyv1.FreezeInvalidReason, "True", "no Machines are created or replaced, because the annotation " + policyv1.FreezeAnnotation + ` is neither "true" nor "false"`, Operator,
+			"correct the annotation or remove it", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
+		reason{policyv1.OvershootReason, "True", "no Machines are created or replaced, because there have been more than replicas, surge and tolerance allow", Operator,
+			"find who else creates Machines for it, or delete the surplus; it ends by itself once the surplus is gone",
+			"kubectl get machine --namespace {namespace} -l cluster.x-k8s.io/cluster-name={cluster} -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name,CREATED:.metadata.creationTimestamp"},
+	)
+}
+
+// workers are the conditions of MachineDeployments and MachineSets that have the same reasons.
+func workers(kind string) []Entry {
+	return concat(
+		condition(kind, clusterv1.ScalingUpCondition,
+			reason{clusterv1.NotScalingUpReason, "False", "there are as many Machines as wanted; a message has what would block more", Nobody, "", ""},
+			reason{clusterv1.ScalingUpReason, "True", "Machines are missing; the message has what blocks their creation, if anything does", Drover, "", ""},
+		),
+		condition(kind, clusterv1.ScalingDownCondition,
+			reason{clusterv1.NotScalingDownReason, "False", "there are no surplus Machines; a message has how many have been deleting for more than 15 minutes", Nobody, "", ""},
+			reason{clusterv1.ScalingDownReason, "True", "surplus Machines are being deleted; the message has what blocks that, if anything does", Drover, "", ""},
+		),
+		condition(kind, clusterv1.MachinesReadyCondition,
+			reason{clusterv1.ReadyReason, "True", "all Machines are ready", Nobody, "", ""},
+			reason{clusterv1.NoReplicasReason, "True", "there are no Machines", Nobody, "", ""},
+			reason{clusterv1.NotReadyReason, "False", "Machines are not ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/{name}"},
+			reason{clusterv1.ReadyUnknownReason, "Unknown", "it is not known whether Machines are ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/{name}"},
+			reason{clusterv1.InternalErrorReason, "Unknown", "the conditions of the Machines cannot be merged; the message has the error", Installer, "report it with the message", ""},
+		),
+		condition(kind, clusterv1.MachinesUpToDateCondition,
+			reason{clusterv1.UpToDateReason, "True", "all Machines have the newest template", Nobody, "", ""},
+			reason{clusterv1.NoReplicasReason, "True", "there are no Machines", Nobody, "", ""},
+			reason{clusterv1.NotUpToDateReason, "False", "Machines have an older template; the message has the difference", Drover, "the rollout replaces them", ""},
+			reason{clusterv1.UpToDateUnknownReason, "Unknown", "it is not known whether Machines have the newest template", Drover, "", ""},
+			reason{clusterv1.InternalErrorReason, "Unknown", "the conditions of the Machines cannot be merged; the message has the error", Installer, "report it with the message", ""},
+		),
+		condition(kind, clusterv1.RemediatingCondition,
+			reason{clusterv1.NotRemediatingReason, "False", "no unhealthy Machine is being replaced or waits for that", Nobody, "", ""},
+			reason{clusterv1.RemediatingReason, "True", "unhealthy Machines are being replaced, or wait for that", Drover, "the condition " + clusterv1.MachineOwnerRemediatedCondition + " of the Machines has what they wait for", ""},
+		),
+		condition(kind, clusterv1.DeletingCondition,
+			reason{clusterv1.NotDeletingReason, "False", "it is not being deleted", Nobody, "", ""},
+			reason{clusterv1.DeletingReason, "True", "it is being deleted; the message has what is left, and what blocks that", Drover, "", ""},
+		),
+	)
+}

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/api/crds"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// server checks the API server, and that it serves the kinds of the core. Those of a cloud that is not used may be missing.
+func (c *Checker) server(ctx context.Context) []Result {
+	info, err := c.Version()
+	if err != nil {
+		return unread("API server", err)
+	}
+	results := ok("API server", "answers, version %s", info.GitVersion)
+	definitions, err := crds.Definitions()
+	if err != nil {
+		return append(results, failed("kinds", "", "%v", err))
+	}
+	var missing, old []string
+	for _, want := range definitions {
+		problem, err := c.definition(ctx, want)
+		switch {
+		case err != nil:
+			return append(results, unread("kinds", err)...)
+		case problem == "missing" && want.Spec.Group != "infrastructure.drover.io":
+			missing = append(missing, want.Name)
+		case problem != "" && problem != "missing":
+			old = append(old, problem)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		results = append(results, failed("kinds", "install Drover, or choose another cluster with --context", "%d are missing, as %s", len(missing), missing[0]))
+	case len(old) > 0:
+		results = append(results, failed("kinds", "install the CustomResourceDefinitions of this release", "%s", strings.Join(old, "; ")))
+	default:
+		results = append(results, ok("kinds", "the API server serves all kinds of the core")...)
+	}
+	return results
+}
+
+var definitionKind = object.Kind{GroupVersionKind: apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), Resource: "customresourcedefinitions"}
+
+// definition is what is wrong with a CustomResourceDefinition.
+func (c *Checker) definition(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) (string, error) {
+	found := &unstructured.Unstructured{}
+	found.SetGroupVersionKind(definitionKind.GroupVersionKind)
+	err := c.Client.Get(ctx, client.ObjectKey{Name: want.Name}, found)
+	if apierrors.IsNotFound(err) {
+		return "missing", nil
+	}
+	if err != nil {
+		return "", c.Explain(err, definitionKind, "")
+	}
+	version := want.Spec.Versions[0].Name
+	versions, _, _ := unstructured.NestedSlice(found.Object, "spec", "versions")
+	served := slices.ContainsFunc(versions, func(v any) bool {
+		fields, _ := v.(map[string]any)
+		return fields["name"] == version && fields["served"] == true
+	})
+	if !served {
+		return fmt.Sprintf("%s does not serve %s", want.Name, version), nil
+	}
+	for _, condition := range object.Conditions(found) {
+		if condition.Type == string(apiextensionsv1.Established) && condition.Status != "True" {
+			return want.Name + " is not established", nil
+		}
+	}
+	return "", nil
+}
+
+var (
+	roleKind       = object.Kind{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Resource: "clusterroles"}
+	deploymentKind = object.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Resource: "deployments"}
+	leaseKind      = object.Kind{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Resource: "leases"}
+)
+
+// core are the managers without which nothing works.
+var core = []string{"drover-machine-controller", "drover-bootstrap"}
+
+// roles checks that the ClusterRoles of the core are there. Those of a provider come with it.
+func (c *Checker) roles(ctx context.Context) []Result {
+	var missing []string
+	for _, name := range core {
+		err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &rbacv1.ClusterRole{})
+		if apierrors.IsNotFound(err) {
+			missing = append(missing, name)
+		} else if err != nil {
+			return unread("roles", c.Explain(err, roleKind, ""))
+		}
+	}
+	if len(missing) > 0 {
+		return []Result{failed("roles", "install the manifests of the release", "ClusterRoles are missing: %s", strings.Join(missing, ", "))}
+	}
+	return ok("roles", "the ClusterRoles of the core are there")
+}
+
+// managers checks that every manager runs, and that all are of one version.
+func (c *Checker) managers(ctx context.Context) []Result {
+	list := &appsv1.DeploymentList{}
+	if err := c.Client.List(ctx, list, client.InNamespace(c.Installed)); err != nil {
+		return unread("managers", c.Explain(err, deploymentKind, c.Installed))
+	}
+	var results []Result
+	var names []string
+	tags := map[string][]string{}
+	for i := range list.Items {
+		d := &list.Items[i]
+		if !strings.HasPrefix(d.Name, "drover-") {
+			continue
+		}
+		names = append(names, d.Name)
+		if d.Status.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0 {
+			results = append(results, failed("managers", fmt.Sprintf("kubectl describe deployment %s --namespace %s", d.Name, d.Namespace), "%s has no available replica", d.Name))
+		}
+		for _, container := range d.Spec.Template.Spec.Containers {
+			tags[tagOf(container.Image)] = append(tags[tagOf(container.Image)], d.Name)
+		}
+	}
+	if len(names) == 0 {
+		return []Result{{"managers", Unknown, fmt.Sprintf("there are none in namespace %s; --installed-in names another", c.Installed), ""}}
+	}
+	for _, name := range core {
+		if !slices.Contains(names, name) {
+			results = append(results, warning("managers", "", "%s is not in namespace %s", name, c.Installed))
+		}
+	}
+	if len(tags) > 1 {
+		var all []string
+		for tag, users := range tags {
+			all = append(all, fmt.Sprintf("%s (%s)", tag, strings.Join(users, ", ")))
+		}
+		slices.Sort(all)
+		results = append(results, warning("versions", "install one release of all managers", "the managers have different versions: %s", strings.Join(all, ", ")))
+	}
+	if len(results) == 0 {
+		return ok("managers", "%d run", len(names))
+	}
+	return results
+}
+
+func tagOf(image string) string {
+	if _, digest, found := strings.Cut(image, "@"); found {
+		return digest
+	}
+	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+		return image[i+1:]
+	}
+	return "latest"
+}
+
+// leases checks that every manager that was elected still holds its Lease.
+func (c *Checker) leases(ctx context.Context) []Result {
+	list := &coordinationv1.LeaseList{}
+	if err := c.Client.List(ctx, list, client.InNamespace(c.Installed)); err != nil {
+		return unread("leases", c.Explain(err, leaseKind, c.Installed))
+	}
+	var results []Result
+	n := 0
+	for i := range list.Items {
+		lease := &list.Items[i]
+		if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+			continue
+		}
+		n++
+		age := c.Now.Sub(lease.Spec.RenewTime.Time)
+		if age > 4*time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second {
+			results = append(results, failed("leases", "see whether that manager runs", "%s was renewed %s ago, and its holder must renew it within %d s",
+				lease.Name, duration.HumanDuration(age), *lease.Spec.LeaseDurationSeconds))
+		}
+	}
+	switch {
+	case len(results) > 0:
+		return results
+	case n == 0:
+		return []Result{{"leases", Unknown, fmt.Sprintf("there are none in namespace %s", c.Installed), ""}}
+	}
+	return ok("leases", "%d are renewed", n)
+}

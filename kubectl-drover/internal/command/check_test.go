@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/kubectl-drover/internal/check"
+	"drover.io/runtime/envtest"
+)
+
+var serverVersion = regexp.MustCompile(`version v[0-9.]+`)
+
+// TestCheck has an installation in which several things are wrong.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	namespaceNamed(t, "check")
+	apply(t, "testdata/check.yaml", "check")
+	c := management.Client(t)
+	objects := []client.Object{
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "drover-machine-controller"}},
+		manager("drover-machine-controller", "v0.2.0"), manager("drover-bootstrap", "v0.1.0"),
+		lease("drover-machine-controller", noon.Add(-5*time.Second)), lease("drover-bootstrap", noon.Add(-time.Hour)),
+		kubeconfigSecret(t, "prod", noon.Add(72*time.Hour)), kubeconfigSecret(t, "old", noon.Add(-72*time.Hour)),
+	}
+	for _, o := range objects {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running := manager("drover-machine-controller", "v0.2.0")
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(running), running); err != nil {
+		t.Fatal(err)
+	}
+	running.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	writeStatus(t, running)
+	args := []string{"check", "--namespace", "check", "--this-namespace", "--installed-in", "check"}
+	got := run(t, admin(t, management), args...)
+	golden(t, "testdata/check.txt", fmt.Sprintf("%s%sexit code %d\n", serverVersion.ReplaceAllString(got.out, "version VERSION"), got.err, got.code))
+	structured := run(t, admin(t, management), append(args, "-o", "json")...)
+	var results []check.Result
+	if err := json.Unmarshal([]byte(structured.out), &results); err != nil || structured.code != NotWell || check.Well(results) {
+		t.Errorf("as JSON: exit code %d, error %v, output %s", structured.code, err, structured.out)
+	}
+	for _, secret := range []string{"PRIVATE KEY", "BEGIN CERTIFICATE", "LS0tLS1"} {
+		if strings.Contains(got.out+structured.out, secret) {
+			t.Errorf("the output has %q of a Secret", secret)
+		}
+	}
+}
+
+// TestCheckWithoutDrover has an API server without the kinds.
+func TestCheckWithoutDrover(t *testing.T) {
+	t.Parallel()
+	got := run(t, admin(t, empty), "check")
+	if got.code != NotWell || !strings.Contains(got.out, "failed   kinds: ") || !strings.Contains(got.out, "install Drover, or choose another cluster with --context") {
+		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
+	}
+}
+
+func manager(name, version string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "check", Name: name}}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	d.Spec.Template.Labels = map[string]string{"app": name}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Image: "registry.example.org:5000/drover/" + name + ":" + version}}
+	return d
+}
+
+func lease(name string, renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "check", Name: name},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: new(int32(15)), HolderIdentity: new("pod")},
+	}
+}
+
+// kubeconfigSecret is the kubeconfig of a Cluster with a client certificate that ends at a time.
+func kubeconfigSecret(t *testing.T, cluster string, end time.Time) *corev1.Secret {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "drover"}, NotBefore: end.AddDate(-1, 0, 0), NotAfter: end}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := envtest.Kubeconfig(&rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{
+		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		KeyData:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "check", Name: cluster + "-kubeconfig"}, Data: map[string][]byte{"value": content}}
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command has the commands of kubectl drover. Run is the program.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/kubectl/pkg/cmd/options"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/kubectl/pkg/util/templates"
+
+	"drover.io/kubectl-drover/internal/escape"
+	"drover.io/runtime/version"
+)
+
+// Exit codes.
+const (
+	// Well means that the question was answered, and that nothing is wrong, or that the action was done.
+	Well = 0
+	// NotWell means that the question was answered, and that something is wrong.
+	NotWell = 1
+	// Failed means that there is no answer: wrong arguments, no connection, no permission, no such object.
+	Failed = 2
+)
+
+// errNotWell ends a command whose answer, which it has printed, is that something is wrong.
+var errNotWell = errors.New("not well")
+
+// Environment is what a command works with, beside the API server that its flags name.
+type Environment struct {
+	Streams genericiooptions.IOStreams
+	Now     func() time.Time
+}
+
+// Run runs the command of the arguments, and returns the exit code. What others wrote into objects is printed without control
+// characters; errors are one line.
+func Run(ctx context.Context, env Environment, args []string) int {
+	streams := env.Streams
+	env.Streams.Out, env.Streams.ErrOut = escape.Writer{To: streams.Out}, escape.Writer{To: streams.ErrOut}
+	root := newRoot(env, streams.Out)
+	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(env.Streams.Out)
+	root.SetErr(env.Streams.ErrOut)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return Well
+	case errors.Is(err, errNotWell):
+		return NotWell
+	}
+	printError(env.Streams.ErrOut, err)
+	return Failed
+}
+
+// printError prints an error as kubectl words it, in one line.
+func printError(out io.Writer, err error) {
+	text, known := cmdutil.StandardErrorMessage(err)
+	if !known {
+		text = "error: " + err.Error()
+	}
+	fmt.Fprintln(out, escape.Line(text))
+}
+
+func newRoot(env Environment, raw io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-drover",
+		Short: "What is wrong with my nodes, since when, and what do I do",
+		Long: templates.LongDesc(`
+			Answers what is wrong with nodes, since when, and what to do, for clusters whose machines Drover manages.
+
+			Exit codes: 0 if everything is well or was done, 1 if the answer is that something is not well, 2 if there is no answer.`),
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drover"},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version.Get().Version,
+	}
+	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(env.Streams)
+	flags.AddFlags(root.PersistentFlags())
+	s := &session{env: env, factory: cmdutil.NewFactory(flags), raw: raw, terminal: isTerminal(raw)}
+	completion.SetFactoryForCompletion(s.factory)
+	groups := templates.CommandGroups{
+		{Message: "Questions:", Commands: []*cobra.Command{newWhy(s), newDescribe(s), newWatch(s), newCheck(s), newOrphans(s), newLogs(s), newDrain(s), newValidate(s), newDiff(s)}},
+		{Message: "Actions:", Commands: []*cobra.Command{newRollout(s), newFreeze(s), newThaw(s)}},
+	}
+	groups.Add(root)
+	templates.ActsAsRootCommand(root, []string{"options"}, groups...)
+	root.AddCommand(options.NewCmdOptions(env.Streams.Out))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
+	for flag, complete := range map[string]func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective){
+		"namespace": completion.ResourceNameCompletionFunc(s.factory, "namespace"),
+		"context":   completion.ContextCompletionFunc,
+		"cluster":   completion.ClusterCompletionFunc,
+		"user":      completion.UserCompletionFunc,
+	} {
+		cmdutil.CheckErr(root.RegisterFlagCompletionFunc(flag, complete))
+	}
+	return root
+}

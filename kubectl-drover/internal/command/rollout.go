@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/kubectl/pkg/util/templates"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/rollout"
+)
+
+// rollbackAnnotation requests the template of an earlier revision, and previousRevision is its value for the one before.
+const (
+	rollbackAnnotation = "drover.io/rollback-to"
+	previousRevision   = "previous"
+)
+
+func newRollout(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout SUBCOMMAND",
+		Short: "Look at and steer the rollout of a deployment",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(newRolloutStatus(s), newRolloutHistory(s), newRolloutUndo(s),
+		s.newRolloutChange("restart", "Replace every Machine, as a rollout does", "sets spec.rollout.after to now", "restarts", func(*clusterv1.MachineDeployment) (map[string]any, error) {
+			return spec("rollout", map[string]any{"after": s.env.Now().UTC().Format(time.RFC3339)}), nil
+		}),
+		s.newRolloutChange("pause", "Stop a rollout where it is", "sets spec.paused", "paused", func(*clusterv1.MachineDeployment) (map[string]any, error) {
+			return spec("paused", true), nil
+		}),
+		s.newRolloutChange("resume", "Continue a paused rollout", "removes spec.paused", "resumed", func(md *clusterv1.MachineDeployment) (map[string]any, error) {
+			if !ptr.Deref(md.Spec.Paused, false) {
+				return nil, fmt.Errorf("MachineDeployment %s is not paused", md.Name)
+			}
+			return spec("paused", nil), nil
+		}))
+	return cmd
+}
+
+func spec(field string, value any) map[string]any {
+	return map[string]any{"spec": map[string]any{field: value}}
+}
+
+// deployment reads the MachineDeployment of the arguments.
+func (s *session) deployment(ctx context.Context, args []string) (*object.Reader, *clusterv1.MachineDeployment, error) {
+	reader, err := s.reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	kind, key, err := s.subject(reader, args, "machinedeployment")
+	if err != nil {
+		return nil, nil, err
+	}
+	if kind.Kind != object.MachineDeployment.Kind {
+		return nil, nil, fmt.Errorf("%s has no rollout: name a machinedeployment", kind.Kind)
+	}
+	md := &clusterv1.MachineDeployment{}
+	return reader, md, reader.Get(ctx, object.MachineDeployment, key, md)
+}
+
+// newRolloutChange is a command that changes one field of a MachineDeployment.
+func (s *session) newRolloutChange(use, short, how, done string, change func(*clusterv1.MachineDeployment) (map[string]any, error)) *cobra.Command {
+	var p patcher
+	cmd := &cobra.Command{
+		Use: use + " machinedeployment/NAME", Short: short, Long: short + ": " + how + ".",
+		ValidArgsFunction: completion.ResourceNameCompletionFunc(s.factory, "machinedeployment"),
+	}
+	p.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		reader, md, err := s.deployment(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		body, err := change(md)
+		if err != nil {
+			return err
+		}
+		return s.change(cmd.Context(), p, reader, md, body, done)
+	}
+	return cmd
+}
+
+func (s *session) change(ctx context.Context, p patcher, reader *object.Reader, md *clusterv1.MachineDeployment, body map[string]any, done string) error {
+	if err := p.patch(ctx, reader, object.MachineDeployment, client.ObjectKeyFromObject(md), body); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.env.Streams.Out, "MachineDeployment %s %s%s\n", md.Name, done, p.suffix())
+	return err
+}
+
+func newRolloutUndo(s *session) *cobra.Command {
+	var p patcher
+	var revision int64
+	cmd := &cobra.Command{
+		Use:   "undo machinedeployment/NAME",
+		Short: "Roll back to an earlier revision",
+		Long: templates.LongDesc(`
+			Sets the annotation drover.io/rollback-to: the template of an earlier revision is restored. Earlier revisions are kept
+			only with the annotation drover.io/revision-history-limit; rollout history lists them.`),
+		Example: templates.Examples(`
+			kubectl drover rollout undo machinedeployment/demo-workers
+			kubectl drover rollout undo machinedeployment/demo-workers --to-revision=3`),
+		ValidArgsFunction: completion.ResourceNameCompletionFunc(s.factory, "machinedeployment"),
+	}
+	p.addTo(cmd)
+	cmd.Flags().Int64Var(&revision, "to-revision", 0, "The revision to roll back to; 0 is the one before the current one.")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		reader, md, err := s.deployment(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		if revision < 0 {
+			return errors.New("--to-revision must not be negative")
+		}
+		value := previousRevision
+		if revision > 0 {
+			value = strconv.FormatInt(revision, 10)
+		}
+		history, err := rollout.History(cmd.Context(), reader, md)
+		if err != nil {
+			return err
+		}
+		if problem := history.CannotRestore(revision); problem != "" {
+			return errors.New(problem)
+		}
+		body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{rollbackAnnotation: value}}}
+		return s.change(cmd.Context(), p, reader, md, body, "rolls back to revision "+value)
+	}
+	return cmd
+}
+
+func newRolloutHistory(s *session) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "history machinedeployment/NAME", Short: "The revisions that are kept",
+		ValidArgsFunction: completion.ResourceNameCompletionFunc(s.factory, "machinedeployment"),
+	}
+	o.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		reader, md, err := s.deployment(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		history, err := rollout.History(cmd.Context(), reader, md)
+		if err != nil {
+			return err
+		}
+		if done, err := s.structured(o, history.Revisions); err != nil || done {
+			return err
+		}
+		_, err = fmt.Fprint(s.env.Streams.Out, history.Text(s.env.Now()))
+		return err
+	}
+	return cmd
+}
+
+func newRolloutStatus(s *session) *cobra.Command {
+	var watch bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "status machinedeployment/NAME",
+		Short: "How far a rollout is, until it ends",
+		Long: templates.LongDesc(`
+			Prints a line whenever the rollout advances, and ends with it: with exit code 0 if it is complete, and 1 if it has
+			made no progress for too long, which the policy defines, or if --timeout is over.`),
+		ValidArgsFunction: completion.ResourceNameCompletionFunc(s.factory, "machinedeployment"),
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", true, "Wait until the rollout ends.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "How long to wait; 0 is as long as it takes.")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		reader, md, err := s.deployment(cmd.Context(), args)
+		if err != nil {
+			return err
+		}
+		ctx := cmd.Context()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		return s.follow(ctx, reader, md, watch)
+	}
+	return cmd
+}
+
+// pollPeriod is how often an object is read while it is awaited.
+const pollPeriod = 2 * time.Second
+
+// follow prints the state of a rollout whenever it changes.
+func (s *session) follow(ctx context.Context, reader *object.Reader, md *clusterv1.MachineDeployment, watch bool) error {
+	last := ""
+	for {
+		state := rollout.StateOf(md)
+		if state.Text != last {
+			fmt.Fprintln(s.env.Streams.Out, state.Text)
+			last = state.Text
+		}
+		switch {
+		case state.Failed:
+			return errNotWell
+		case state.Complete:
+			return nil
+		case !watch:
+			return errNotWell
+		}
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(s.env.Streams.Out, "Gave up waiting")
+			return errNotWell
+		case <-time.After(pollPeriod):
+		}
+		if err := reader.Get(ctx, object.MachineDeployment, client.ObjectKeyFromObject(md), md); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout describes the rollout of a MachineDeployment: how far it is, and which revisions are kept. It changes
+// nothing.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/kubectl-drover/internal/escape"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// State is how far a rollout is.
+type State struct {
+	Text string
+	// Complete means that no Machine of an older template is left, and as many as wanted are available.
+	Complete bool
+	// Failed means that there was no progress for longer than the policy permits.
+	Failed bool
+}
+
+// StateOf returns the state of a MachineDeployment.
+func StateOf(md *clusterv1.MachineDeployment) State {
+	s := md.Status
+	desired, updated, available := ptr.Deref(md.Spec.Replicas, 0), ptr.Deref(s.UpToDateReplicas, 0), ptr.Deref(s.AvailableReplicas, 0)
+	counts := fmt.Sprintf("%d of %d Machines are up to date, %d available", updated, desired, available)
+	progress := meta.FindStatusCondition(s.Conditions, policyv1.ProgressingCondition)
+	switch rolling := meta.FindStatusCondition(s.Conditions, clusterv1.MachineDeploymentRollingOutCondition); {
+	case s.ObservedGeneration < md.Generation:
+		return State{Text: "Waiting for the newest spec to be observed"}
+	case progress != nil && progress.Status == metav1.ConditionFalse:
+		return State{Text: counts + ": " + escape.Line(progress.Message), Failed: true}
+	case rolling != nil && rolling.Status == metav1.ConditionTrue:
+		return State{Text: counts + ": " + escape.Line(rolling.Message)}
+	case updated < desired || available < desired || ptr.Deref(s.Replicas, 0) != desired:
+		return State{Text: counts}
+	}
+	return State{Text: fmt.Sprintf("MachineDeployment %s is rolled out: %s", md.Name, counts), Complete: true}
+}
+
+// Revision is a template that is kept.
+type Revision struct {
+	Revision   int64  `json:"revision"`
+	MachineSet string `json:"machineSet"`
+	Replicas   int32  `json:"replicas"`
+	// Current means that it is the template of the MachineDeployment.
+	Current        bool        `json:"current,omitempty"`
+	Version        string      `json:"version,omitempty"`
+	Infrastructure string      `json:"infrastructure"`
+	Bootstrap      string      `json:"bootstrap,omitempty"`
+	Created        metav1.Time `json:"created"`
+	// Earlier are revisions that it had before.
+	Earlier []string `json:"earlier,omitempty"`
+}
+
+// Revisions are those of a MachineDeployment, the newest first.
+type Revisions struct {
+	Deployment string
+	Revisions  []Revision
+}
+
+// historyAnnotation lists the revisions that a MachineSet had before.
+const historyAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
+
+// History reads the revisions of a MachineDeployment.
+func History(ctx context.Context, r *object.Reader, md *clusterv1.MachineDeployment) (Revisions, error) {
+	found := Revisions{Deployment: md.Name}
+	current, _ := strconv.ParseInt(md.Annotations[clusterv1.RevisionAnnotation], 10, 64)
+	err := object.Each(ctx, r, object.MachineSet, &clusterv1.MachineSetList{}, func(page *clusterv1.MachineSetList) error {
+		for i := range page.Items {
+			set := &page.Items[i]
+			if owner := metav1.GetControllerOfNoCopy(set); owner == nil || owner.UID != md.UID {
+				continue
+			}
+			found.Revisions = append(found.Revisions, revisionOf(set, current))
+		}
+		return nil
+	}, client.InNamespace(md.Namespace))
+	slices.SortFunc(found.Revisions, func(a, b Revision) int { return int(b.Revision - a.Revision) })
+	return found, err
+}
+
+func revisionOf(set *clusterv1.MachineSet, current int64) Revision {
+	number, _ := strconv.ParseInt(set.Annotations[clusterv1.RevisionAnnotation], 10, 64)
+	spec := set.Spec.Template.Spec
+	r := Revision{
+		Revision: number, MachineSet: set.Name, Replicas: ptr.Deref(set.Status.Replicas, 0), Current: number == current, Version: spec.Version,
+		Infrastructure: spec.InfrastructureRef.Kind + "/" + spec.InfrastructureRef.Name, Created: set.CreationTimestamp,
+	}
+	if spec.Bootstrap.ConfigRef.IsDefined() {
+		r.Bootstrap = spec.Bootstrap.ConfigRef.Kind + "/" + spec.Bootstrap.ConfigRef.Name
+	}
+	if earlier := set.Annotations[historyAnnotation]; earlier != "" {
+		r.Earlier = strings.Split(earlier, ",")
+	}
+	return r
+}
+
+// CannotRestore is why a revision, or with 0 the one before the current one, cannot be restored; empty if it can.
+func (r Revisions) CannotRestore(revision int64) string {
+	var kept []string
+	for _, each := range r.Revisions {
+		if each.Current {
+			if each.Revision == revision {
+				return fmt.Sprintf("revision %d is the current one", revision)
+			}
+			continue
+		}
+		if revision == 0 || each.Revision == revision || slices.Contains(each.Earlier, strconv.FormatInt(revision, 10)) {
+			return ""
+		}
+		kept = append(kept, strconv.FormatInt(each.Revision, 10))
+	}
+	if len(kept) == 0 {
+		return fmt.Sprintf("MachineDeployment %s has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept", r.Deployment)
+	}
+	return fmt.Sprintf("there is no revision %d; %s are kept", revision, strings.Join(kept, ", "))
+}
+
+// Text is a table.
+func (r Revisions) Text(now time.Time) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "REVISION\tMACHINES\tVERSION\tINFRASTRUCTURE\tBOOTSTRAP\tAGE\tMACHINESET")
+	for _, each := range r.Revisions {
+		revision := strconv.FormatInt(each.Revision, 10)
+		if each.Current {
+			revision += " (current)"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", revision, each.Replicas, orNone(each.Version), each.Infrastructure, orNone(each.Bootstrap),
+			duration.HumanDuration(max(now.Sub(each.Created.Time), 0)), each.MachineSet)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return out.String()
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "<none>"
+	}
+	return text
+}

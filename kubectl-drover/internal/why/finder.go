@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// Finder finds what objects wait for.
+type Finder struct {
+	*object.Reader
+	Now time.Time
+	// Workload opens the workload cluster of a Cluster; its error says why it cannot be read.
+	Workload func(ctx context.Context, cluster client.ObjectKey) (*object.Reader, error)
+}
+
+// clusterReasons are the reasons of other objects whose cause is in the Cluster.
+var clusterReasons = map[string]bool{
+	clusterv1.MachineNodeConnectionDownReason: true, infrav1.WaitingForManagementClaimReason: true, infrav1.WaitingForClusterReason: true,
+	bootstrapv1.ClusterUnreachableReason: true, bootstrapv1.ClaimedElsewhereReason: true, bootstrapv1.KubeconfigInvalidReason: true, bootstrapv1.WaitingForClusterReason: true,
+}
+
+// unreadable is in the message of a deletion that waits for an object of a provider that machine-controller cannot read.
+const unreadable = ", which cannot be read: "
+
+// machine is what a Machine waits for, across the objects that it depends on.
+func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, error) {
+	found := Problem(m)
+	if found == nil {
+		return nil, nil
+	}
+	switch c := found.Condition; {
+	case clusterReasons[c.Reason], c.Reason == clusterv1.MachineNodeInspectionFailedReason:
+		deeper, err := f.clusterNamed(ctx, ReferenceOf(m))
+		if deeper != nil || err != nil {
+			return deeper, err
+		}
+	}
+	switch found.Condition.Reason {
+	case clusterv1.MachineNodeInspectionFailedReason:
+		deeper, err := f.infraMachine(ctx, m, found)
+		if deeper == found && m.Spec.ProviderID != "" {
+			f.nodeWithoutProviderID(ctx, m, found)
+		}
+		return deeper, err
+	case clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, clusterv1.MachineDeletingWaitingForBootstrapDeletionReason:
+		if strings.Contains(found.Condition.Message, unreadable) {
+			found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
+			return found, nil
+		}
+		if found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason {
+			return found, nil
+		}
+		return f.infraMachine(ctx, m, found)
+	case clusterv1.MachineDeletingDrainingNodeReason:
+		return f.draining(ctx, m, found)
+	}
+	return f.source(m, found), nil
+}
+
+// source names the object of a provider whose condition a Machine mirrors.
+func (f *Finder) source(m *clusterv1.Machine, found *Finding) *Finding {
+	ref := clusterv1.ContractVersionedObjectReference{}
+	switch found.Condition.Type {
+	case clusterv1.MachineBootstrapConfigReadyCondition:
+		ref = m.Spec.Bootstrap.ConfigRef
+	case clusterv1.MachineInfrastructureReadyCondition:
+		ref = m.Spec.InfrastructureRef
+	}
+	if ref.IsDefined() {
+		found.Facts = append(found.Facts, fmt.Sprintf("The object is %s %s", ref.Kind, ref.Name))
+	}
+	return found
+}
+
+// infraMachine looks for the cause in the object of the infrastructure provider: what the host says, or why the instance
+// cannot be deleted.
+func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	infra, err := f.Referenced(ctx, m.Namespace, m.Spec.InfrastructureRef)
+	if err != nil || infra == nil {
+		if err != nil {
+			found.Facts = append(found.Facts, fmt.Sprintf("%s %s could not be read: %v", m.Spec.InfrastructureRef.Kind, m.Spec.InfrastructureRef.Name, err))
+		}
+		return found, nil
+	}
+	ref := Reference{infra.GetKind(), infra.GetNamespace(), infra.GetName(), m.Spec.ClusterName}
+	conditions := object.Conditions(infra)
+	for _, kind := range []string{clusterv1.ReadyCondition, infrav1.HostJoinedCondition} {
+		c := meta.FindStatusCondition(conditions, kind)
+		if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.DeletingReason {
+			continue
+		}
+		deeper := of(ref, *c)
+		// The commands are about the Machine: it is what is deleted, and what has a console.
+		if entry, known := reason.Find(ref.Kind, c.Type, c.Reason); known {
+			deeper.Command = filled(entry.Command, ReferenceOf(m))
+		}
+		return deeper, nil
+	}
+	return found, nil
+}
+
+// nodeWithoutProviderID looks for the Node that a Machine waits for among those that report no providerID.
+func (f *Finder) nodeWithoutProviderID(ctx context.Context, m *clusterv1.Machine, found *Finding) {
+	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
+	if err != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
+		return
+	}
+	names := []string{m.Name}
+	for _, address := range m.Status.Addresses {
+		if address.Type == clusterv1.MachineHostName || address.Type == clusterv1.MachineInternalDNS {
+			names = append(names, address.Address)
+		}
+	}
+	for _, name := range names {
+		node := &corev1.Node{}
+		if err := workload.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil || node.Spec.ProviderID != "" {
+			continue
+		}
+		found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", name))
+		found.Actor = reason.Operator
+		found.Help = "install the cloud controller manager of the cloud, or let Drover write the providerID with the annotation drover.io/assign-provider-ids of the Cluster"
+		found.Command = filled("kubectl annotate cluster {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
+		return
+	}
+}
+
+// clusterItself is what a Cluster waits for, apart from its workers.
+func clusterItself(c *clusterv1.Cluster) *Finding {
+	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	if len(c.Status.Conditions) == 0 {
+		return notReconciled(ref, c.CreationTimestamp)
+	}
+	if found := paused(ref, c.Status.Conditions); found != nil {
+		return found
+	}
+	for _, kind := range []string{
+		clusterv1.ClusterInfrastructureReadyCondition,
+		policyv1.ManagementClaimedCondition,
+		clusterv1.ClusterRemoteConnectionProbeCondition,
+		clusterv1.ClusterControlPlaneAvailableCondition,
+		policyv1.AnnotationsValidCondition,
+	} {
+		found := meta.FindStatusCondition(c.Status.Conditions, kind)
+		if found == nil || found.Status == metav1.ConditionTrue {
+			continue
+		}
+		if kind == policyv1.ManagementClaimedCondition && found.Reason == policyv1.NotClaimedYetReason {
+			if probe := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition); probe != nil && probe.Status != metav1.ConditionTrue {
+				continue // the connection is the cause
+			}
+		}
+		return of(ref, *found)
+	}
+	return nil
+}
+
+// byTable is the first condition of an object of any kind that is not as it should be, by the table of reasons; one that the
+// table does not have counts only if it is Ready or Available, and not True.
+func byTable(ref Reference, conditions []metav1.Condition) *Finding {
+	for _, c := range conditions {
+		found := of(ref, c)
+		entry, known := reason.Find(ref.Kind, c.Type, c.Reason)
+		switch {
+		case known && !entry.Fine():
+			return found
+		case !known && (c.Type == clusterv1.ReadyCondition || c.Type == clusterv1.AvailableCondition) && c.Status != metav1.ConditionTrue:
+			return found
+		}
+	}
+	return nil
+}
+
+func referenceOf(o *unstructured.Unstructured) Reference {
+	cluster := o.GetLabels()[clusterv1.ClusterNameLabel]
+	if name, found, _ := unstructured.NestedString(o.Object, "spec", "clusterName"); found {
+		cluster = name
+	}
+	return Reference{o.GetKind(), o.GetNamespace(), o.GetName(), cluster}
+}

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/escape"
+)
+
+// ReferenceOf names a Machine.
+func ReferenceOf(m *clusterv1.Machine) Reference {
+	return Reference{"Machine", m.Namespace, m.Name, m.Spec.ClusterName}
+}
+
+// Problem is what a Machine waits for as its own conditions have it, without a look at other objects; nil if it is well.
+func Problem(m *clusterv1.Machine) *Finding {
+	for _, check := range []func(*clusterv1.Machine) *Finding{
+		unreconciled,   // no condition counts before there is one
+		machinePaused,  // nothing else changes
+		deleting,       // what a Machine lacks does not matter any more
+		withoutCluster, // nothing is done
+		bootstrap,      // the instance waits for it
+		infrastructure, // the Node waits for it
+		node,           // ready and healthy
+		unhealthy,      // by a MachineHealthCheck
+		gates,          // readiness gates of others
+		settling,       // minReadySeconds
+	} {
+		if found := check(m); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func condition(m *clusterv1.Machine, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(m.Status.Conditions, kind)
+}
+
+// not is the finding of a condition that is not True.
+func not(m *clusterv1.Machine, kind string) *Finding {
+	if c := condition(m, kind); c != nil && c.Status != metav1.ConditionTrue {
+		return of(ReferenceOf(m), *c)
+	}
+	return nil
+}
+
+func unreconciled(m *clusterv1.Machine) *Finding {
+	if len(m.Status.Conditions) > 0 {
+		return nil
+	}
+	return notReconciled(ReferenceOf(m), m.CreationTimestamp)
+}
+
+// notReconciled is the finding of an object that no manager has written to.
+func notReconciled(object Reference, created metav1.Time) *Finding {
+	return &Finding{
+		Object: object, Condition: metav1.Condition{LastTransitionTime: created},
+		Meaning: "no manager has reconciled it yet", Actor: reason.Installer,
+		Help: "see whether the manager runs, and whether it watches this namespace and label", Command: "kubectl drover check",
+	}
+}
+
+func machinePaused(m *clusterv1.Machine) *Finding { return paused(ReferenceOf(m), m.Status.Conditions) }
+
+// paused is the finding of the condition Paused, with the command that ends it.
+func paused(object Reference, conditions []metav1.Condition) *Finding {
+	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	found := of(object, *c)
+	if c.Reason != clusterv1.PausedReason {
+		return found
+	}
+	found.Command = fmt.Sprintf("kubectl annotate %s %s --namespace %s %s-", strings.ToLower(object.Kind), object.Name, object.Namespace, clusterv1.PausedAnnotation)
+	if strings.Contains(c.Message, "Cluster spec.paused") {
+		cluster := object.Cluster
+		if object.Kind == "Cluster" {
+			cluster = object.Name
+		}
+		found.Command = fmt.Sprintf(`kubectl patch cluster %s --namespace %s --type=merge -p '{"spec":{"paused":false}}'`, cluster, object.Namespace)
+	}
+	return found
+}
+
+func deleting(m *clusterv1.Machine) *Finding {
+	c := condition(m, clusterv1.MachineDeletingCondition)
+	switch {
+	case m.DeletionTimestamp.IsZero():
+		return nil
+	case c == nil || c.Status != metav1.ConditionTrue:
+		found := of(ReferenceOf(m), metav1.Condition{
+			Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingReason, LastTransitionTime: *m.DeletionTimestamp,
+		})
+		return found
+	}
+	found := of(ReferenceOf(m), *c)
+	if hooks := strings.HasSuffix(c.Reason, "Hook"); hooks {
+		found.Command = removeHooks(m, c.Reason)
+	}
+	return found
+}
+
+// removeHooks is the command that removes the annotations that a deletion waits for.
+func removeHooks(m *clusterv1.Machine, why string) string {
+	prefix := clusterv1.PreDrainDeleteHookAnnotationPrefix
+	if why == clusterv1.MachineDeletingWaitingForPreTerminateHookReason {
+		prefix = clusterv1.PreTerminateDeleteHookAnnotationPrefix
+	}
+	var keys []string
+	for key := range m.Annotations {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key+"-")
+		}
+	}
+	if len(keys) != 1 {
+		return ""
+	}
+	return fmt.Sprintf("kubectl annotate machine %s --namespace %s %s", m.Name, m.Namespace, keys[0])
+}
+
+func withoutCluster(m *clusterv1.Machine) *Finding {
+	ready := condition(m, clusterv1.MachineReadyCondition)
+	if ready == nil || !strings.HasPrefix(ready.Message, fmt.Sprintf("Cluster %q does not exist", m.Spec.ClusterName)) {
+		return nil
+	}
+	found := of(ReferenceOf(m), *ready)
+	found.Meaning, found.Help, found.Command = "its Cluster does not exist", "create the Cluster, or delete the Machine", ""
+	return found
+}
+
+func bootstrap(m *clusterv1.Machine) *Finding {
+	return not(m, clusterv1.MachineBootstrapConfigReadyCondition)
+}
+
+func infrastructure(m *clusterv1.Machine) *Finding {
+	return not(m, clusterv1.MachineInfrastructureReadyCondition)
+}
+
+// node prefers the condition that has more to say: NodeHealthy has the pressure too.
+func node(m *clusterv1.Machine) *Finding {
+	found := not(m, clusterv1.MachineNodeHealthyCondition)
+	if found == nil {
+		found = not(m, clusterv1.MachineNodeReadyCondition)
+	}
+	if found != nil {
+		remediation(m, found)
+	}
+	return found
+}
+
+// remediation adds what a MachineHealthCheck does about an unhealthy Machine.
+func remediation(m *clusterv1.Machine, found *Finding) {
+	for _, kind := range []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition} {
+		c := condition(m, kind)
+		if c == nil || c.Status != metav1.ConditionFalse {
+			continue
+		}
+		next := of(ReferenceOf(m), *c)
+		fact := "A MachineHealthCheck found it unhealthy: " + next.Meaning
+		if c.Message != "" {
+			fact += ": " + escape.Line(c.Message)
+		}
+		found.Facts = append(found.Facts, fact)
+		found.Actor, found.Help, found.Command = next.Actor, next.Help, next.Command
+		return
+	}
+	if c := condition(m, clusterv1.MachineHealthCheckSucceededCondition); c != nil && c.Status != metav1.ConditionTrue {
+		found.Facts = append(found.Facts, fmt.Sprintf("A MachineHealthCheck found it unhealthy: %s", escape.Line(c.Message)))
+	}
+}
+
+func unhealthy(m *clusterv1.Machine) *Finding {
+	found := not(m, clusterv1.MachineHealthCheckSucceededCondition)
+	if found != nil {
+		remediation(m, found)
+	}
+	return found
+}
+
+func gates(m *clusterv1.Machine) *Finding { return not(m, clusterv1.MachineReadyCondition) }
+
+func settling(m *clusterv1.Machine) *Finding { return not(m, clusterv1.MachineAvailableCondition) }

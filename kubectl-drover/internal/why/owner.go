@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/escape"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// owner is what MachineDeployments and MachineSets have in common.
+type owner struct {
+	ref        Reference
+	created    metav1.Time
+	conditions []metav1.Condition
+	// onDelete means that Machines of an older template are replaced only when they are deleted by hand.
+	onDelete bool
+	// belongs reports whether a Machine is one of its own.
+	belongs func(*clusterv1.Machine) bool
+}
+
+func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
+	return owner{
+		ref:     Reference{"MachineDeployment", md.Namespace, md.Name, md.Spec.ClusterName},
+		created: md.CreationTimestamp, conditions: md.Status.Conditions,
+		onDelete: md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
+		belongs:  func(m *clusterv1.Machine) bool { return m.Labels[clusterv1.MachineDeploymentNameLabel] == md.Name },
+	}
+}
+
+func ownerOfSet(set *clusterv1.MachineSet) owner {
+	return owner{
+		ref:     Reference{"MachineSet", set.Namespace, set.Name, set.Spec.ClusterName},
+		created: set.CreationTimestamp, conditions: set.Status.Conditions,
+		belongs: func(m *clusterv1.Machine) bool {
+			controller := metav1.GetControllerOfNoCopy(m)
+			return controller != nil && controller.UID == set.UID
+		},
+	}
+}
+
+func (o owner) condition(kind string) *metav1.Condition {
+	return meta.FindStatusCondition(o.conditions, kind)
+}
+
+// with is the finding of a condition that has one of the statuses.
+func (o owner) with(kind string, statuses ...metav1.ConditionStatus) *Finding {
+	c := o.condition(kind)
+	if c == nil {
+		return nil
+	}
+	for _, status := range statuses {
+		if c.Status == status {
+			return of(o.ref, *c)
+		}
+	}
+	return nil
+}
+
+// owner is what a MachineDeployment or MachineSet waits for: what concerns it as a whole first, then its Machines.
+func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
+	if len(o.conditions) == 0 {
+		return notReconciled(o.ref, o.created), nil
+	}
+	if found := o.itself(); found != nil {
+		return found, nil
+	}
+	// Nothing is created, replaced or drained while the Cluster is not well.
+	if found, err := f.clusterNamed(ctx, o.ref); found != nil || err != nil {
+		return found, err
+	}
+	if found := o.blocked(); found != nil {
+		return found, nil
+	}
+	found, err := f.worstMachine(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	overdue := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
+	switch {
+	case found == nil:
+		return o.inProgress(), nil
+	case overdue == nil:
+		return found, nil
+	}
+	overdue.Facts = append(overdue.Facts, fmt.Sprintf("The condition %s of %s is %s (%s): %s", found.Condition.Type, found.Object, found.Condition.Status, found.Condition.Reason, escape.Line(found.Condition.Message)))
+	overdue.Facts, overdue.Others = append(overdue.Facts, found.Facts...), found.Others
+	return overdue, nil
+}
+
+// itself is what is wrong with the object as a whole.
+func (o owner) itself() *Finding {
+	if found := paused(o.ref, o.conditions); found != nil {
+		return found
+	}
+	for _, found := range []*Finding{
+		o.with(clusterv1.AvailableCondition, metav1.ConditionUnknown), // no Cluster
+		o.with(policyv1.FrozenCondition, metav1.ConditionTrue),
+		o.with(policyv1.RolledBackCondition, metav1.ConditionFalse),
+		o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse),
+	} {
+		if found != nil {
+			return found
+		}
+	}
+	if c := o.condition(clusterv1.ScalingUpCondition); c != nil && c.Status == metav1.ConditionUnknown {
+		return of(o.ref, *c)
+	}
+	return nil
+}
+
+// blocked is what prevents the creation or deletion of Machines, if that is more than a number.
+func (o owner) blocked() *Finding {
+	for _, kind := range []string{clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition} {
+		found := o.with(kind, metav1.ConditionTrue)
+		if found == nil {
+			continue
+		}
+		message := found.Condition.Message
+		switch {
+		case strings.Contains(message, "pending Machines"):
+			continue // the Machines that are pending have the cause
+		case kind == clusterv1.DeletingCondition && strings.Contains(message, ": "), strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
+			found.Actor, found.Help = reason.Operator, "do what the message has"
+			quota(found)
+			return found
+		}
+	}
+	return nil
+}
+
+// worst collects what Machines wait for, and keeps of each cause one Machine.
+type worst struct {
+	groups map[string]*sample
+	order  []string
+	all    int
+}
+
+type sample struct {
+	machine *clusterv1.Machine
+	facts   int
+	count   int
+}
+
+func (w *worst) add(m *clusterv1.Machine) {
+	found := Problem(m)
+	if found == nil {
+		return
+	}
+	w.all++
+	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not.
+	key := fmt.Sprintf("%s %s %t", found.Condition.Type, found.Condition.Reason, len(found.Facts) > 0)
+	known := w.groups[key]
+	if known == nil {
+		known = &sample{}
+		w.groups[key], w.order = known, append(w.order, key)
+	}
+	known.count++
+	if facts := len(strings.Join(found.Facts, "")); known.machine == nil || facts > known.facts {
+		known.machine, known.facts = m.DeepCopy(), facts
+	}
+}
+
+func (w *worst) most() *sample {
+	most := w.groups[w.order[0]]
+	for _, key := range w.order {
+		if w.groups[key].count > most.count {
+			most = w.groups[key]
+		}
+	}
+	return most
+}
+
+// worstMachine is what most of the Machines that are not well wait for.
+func (f *Finder) worstMachine(ctx context.Context, o owner) (*Finding, error) {
+	w := &worst{groups: map[string]*sample{}}
+	err := f.Machines(ctx, o.ref.Namespace, o.ref.Cluster, func(page []clusterv1.Machine) error {
+		for i := range page {
+			if o.belongs(&page[i]) {
+				w.add(&page[i])
+			}
+		}
+		return nil
+	})
+	if err != nil || w.all == 0 {
+		return nil, err
+	}
+	m := w.most().machine
+	found, err := f.machine(ctx, m)
+	if found != nil {
+		found.Others = w.all - 1
+		if ref := ReferenceOf(m); found.Object != ref {
+			found.Facts = append(found.Facts, fmt.Sprintf("It is about %s", ref))
+		}
+	}
+	return found, err
+}
+
+// inProgress is a rollout or a change of size without a Machine that is not well.
+func (o owner) inProgress() *Finding {
+	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue)
+	if rolling != nil && o.onDelete {
+		rolling.Actor, rolling.Help = reason.Operator, "delete the Machines of the older template, one after another: the strategy OnDelete replaces each after that"
+		rolling.Command = filled("kubectl get machine --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)
+		return rolling
+	}
+	for _, found := range []*Finding{
+		o.with(policyv1.ProgressingCondition, metav1.ConditionFalse),
+		rolling,
+		o.with(clusterv1.ScalingUpCondition, metav1.ConditionTrue),
+		o.with(clusterv1.ScalingDownCondition, metav1.ConditionTrue),
+		o.with(clusterv1.DeletingCondition, metav1.ConditionTrue),
+		o.with(clusterv1.AvailableCondition, metav1.ConditionFalse),
+	} {
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// clusterNamed is what the Cluster of an object itself waits for.
+func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, error) {
+	cluster := &clusterv1.Cluster{}
+	err := f.Get(ctx, object.Cluster, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Cluster}, cluster)
+	if object.IsNotFound(err) || object.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return clusterItself(cluster), nil
+}
+
+// cluster is what a Cluster waits for: itself first, then its workers. While it is being deleted, only its deletion counts.
+func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {
+	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	deleting := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterDeletingCondition)
+	if deleting != nil && deleting.Status == metav1.ConditionTrue {
+		return f.deletedCluster(ctx, ref, c, *deleting)
+	}
+	if found := clusterItself(c); found != nil {
+		return found, nil
+	}
+	first, others, err := f.deployments(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if first == nil {
+		return f.anyMachine(ctx, ref)
+	}
+	first.Others += others
+	return first, nil
+}
+
+func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1.Cluster, deleting metav1.Condition) (*Finding, error) {
+	if found := paused(ref, c.Status.Conditions); found != nil {
+		return found, nil
+	}
+	found, err := f.anyMachine(ctx, ref)
+	if found == nil && err == nil {
+		found = of(ref, deleting)
+	}
+	return found, err
+}
+
+// anyMachine is what most Machines of a Cluster wait for.
+func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error) {
+	return f.worstMachine(ctx, owner{ref: ref, belongs: func(*clusterv1.Machine) bool { return true }})
+}
+
+// deployments is what the first MachineDeployment waits for, and how many other objects do.
+func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
+	err = object.Each(ctx, f.Reader, object.MachineDeployment, &clusterv1.MachineDeploymentList{}, func(page *clusterv1.MachineDeploymentList) error {
+		for i := range page.Items {
+			if page.Items[i].Spec.ClusterName != c.Name {
+				continue
+			}
+			found, err := f.owner(ctx, ownerOfDeployment(&page.Items[i]))
+			if err != nil {
+				return err
+			}
+			switch {
+			case found == nil:
+			case first == nil:
+				first = found
+			default:
+				others += 1 + found.Others
+			}
+		}
+		return nil
+	}, client.InNamespace(c.Namespace))
+	return first, others, err
+}
+
+// replicas is the state of a MachineDeployment or MachineSet.
+func replicas(desired, ready *int32) string {
+	return fmt.Sprintf("%d of %d replicas ready", ptr.Deref(ready, 0), ptr.Deref(desired, 0))
+}
+
+// DeploymentProblem is what a MachineDeployment waits for as its own conditions have it, without a look at its Machines; nil if
+// it is well.
+func DeploymentProblem(md *clusterv1.MachineDeployment) *Finding {
+	return ownerOfDeployment(md).problem()
+}
+
+// SetProblem is the same of a MachineSet.
+func SetProblem(set *clusterv1.MachineSet) *Finding { return ownerOfSet(set).problem() }
+
+// ClusterProblem is the same of a Cluster.
+func ClusterProblem(c *clusterv1.Cluster) *Finding { return clusterItself(c) }
+
+func (o owner) problem() *Finding {
+	if len(o.conditions) == 0 {
+		return notReconciled(o.ref, o.created)
+	}
+	for _, found := range []*Finding{o.itself(), o.blocked(), o.inProgress()} {
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}

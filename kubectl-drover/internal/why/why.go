@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/escape"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// firstReconcile is how long the first status of a new object may take.
+const firstReconcile = time.Minute
+
+// Answer answers why for an object.
+func (f *Finder) Answer(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
+	answer, err := f.answer(ctx, kind, key)
+	if found := answer.Finding; found != nil && found.Condition.Type == "" && f.Now.Sub(found.Condition.LastTransitionTime.Time) < firstReconcile {
+		found.Actor, found.Help, found.Command = reason.Drover, "it was created just now", ""
+	}
+	return answer, err
+}
+
+func (f *Finder) answer(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
+	switch kind.GroupVersionKind {
+	case object.Cluster.GroupVersionKind:
+		return f.answerCluster(ctx, key)
+	case object.MachineDeployment.GroupVersionKind:
+		return f.answerDeployment(ctx, key)
+	case object.MachineSet.GroupVersionKind:
+		return f.answerSet(ctx, key)
+	case object.Machine.GroupVersionKind:
+		m := &clusterv1.Machine{}
+		if err := f.Get(ctx, kind, key, m); err != nil {
+			return Answer{}, err
+		}
+		return f.answerMachine(ctx, m)
+	case object.Node.GroupVersionKind:
+		m, err := f.machineOfNode(ctx, key.Namespace, key.Name)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer, err := f.answerMachine(ctx, m)
+		answer.Object, answer.Notes = ReferenceOf(m), append(answer.Notes, fmt.Sprintf("Its Node is %s", key.Name))
+		return answer, err
+	}
+	return f.answerAny(ctx, kind, key)
+}
+
+func (f *Finder) answerCluster(ctx context.Context, key client.ObjectKey) (Answer, error) {
+	c := &clusterv1.Cluster{}
+	if err := f.Get(ctx, object.Cluster, key, c); err != nil {
+		return Answer{}, err
+	}
+	found, err := f.cluster(ctx, c)
+	return answer(Reference{"Cluster", c.Namespace, c.Name, c.Name}, c.Status.Phase, found), err
+}
+
+func (f *Finder) answerDeployment(ctx context.Context, key client.ObjectKey) (Answer, error) {
+	md := &clusterv1.MachineDeployment{}
+	if err := f.Get(ctx, object.MachineDeployment, key, md); err != nil {
+		return Answer{}, err
+	}
+	o := ownerOfDeployment(md)
+	found, err := f.owner(ctx, o)
+	return answer(o.ref, replicas(md.Spec.Replicas, md.Status.ReadyReplicas), found), err
+}
+
+func (f *Finder) answerSet(ctx context.Context, key client.ObjectKey) (Answer, error) {
+	set := &clusterv1.MachineSet{}
+	if err := f.Get(ctx, object.MachineSet, key, set); err != nil {
+		return Answer{}, err
+	}
+	o := ownerOfSet(set)
+	found, err := f.owner(ctx, o)
+	return answer(o.ref, replicas(set.Spec.Replicas, set.Status.ReadyReplicas), found), err
+}
+
+func (f *Finder) answerMachine(ctx context.Context, m *clusterv1.Machine) (Answer, error) {
+	found, err := f.machine(ctx, m)
+	a := answer(ReferenceOf(m), m.Status.Phase, found)
+	if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineUpToDateCondition); found == nil && c != nil && c.Status == metav1.ConditionFalse {
+		a.Notes = append(a.Notes, "It has an older template, and the rollout replaces it: "+escape.Line(c.Message))
+	}
+	return a, err
+}
+
+// answerAny is about an object of which only the conditions are known.
+func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
+	o, err := f.Unstructured(ctx, kind, key)
+	if err != nil {
+		return Answer{}, err
+	}
+	ref, conditions := referenceOf(o), object.Conditions(o)
+	if len(conditions) == 0 {
+		return answer(ref, "", notReconciled(ref, o.GetCreationTimestamp())), nil
+	}
+	if found := paused(ref, conditions); found != nil {
+		return answer(ref, "", found), nil
+	}
+	return answer(ref, "", byTable(ref, conditions)), nil
+}
+
+func answer(ref Reference, state string, found *Finding) Answer {
+	return Answer{Object: ref, State: state, Well: found == nil, Finding: found}
+}

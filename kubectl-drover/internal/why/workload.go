@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/spelling"
+)
+
+// maxFacts is how many PodDisruptionBudgets or volumes an answer has.
+const maxFacts = 3
+
+// budgetInMessage matches the budgets that the message of a drain names: "PodDisruptionBudgets a/x, b/y and 4 more allow".
+var budgetInMessage = regexp.MustCompile(`PodDisruptionBudgets? ((?:[a-z0-9.-]+/[a-z0-9.-]+(?:, )?)+)`)
+
+// draining adds what the workload cluster says about the PodDisruptionBudgets that block a drain.
+func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	cluster, err := f.clusterNamed(ctx, ReferenceOf(m))
+	if err != nil {
+		return nil, err
+	}
+	if cluster != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", cluster.Meaning))
+		found.Help = "make the workload cluster answer; to go on without a drain, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
+		found.Command = filled("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
+		return found, nil
+	}
+	names := budgetsIn(found.Condition.Message)
+	if len(names) == 0 {
+		if strings.Contains(found.Condition.Message, "waiting for the kubelet to end them") || strings.Contains(found.Condition.Message, "waiting for completion") {
+			found.Actor = reason.Drover
+			found.Help = "it goes on when the pods have ended"
+		}
+		return found, nil
+	}
+	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
+	if err != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
+		return found, nil
+	}
+	for _, key := range names[:min(len(names), maxFacts)] {
+		budget := &policyv1.PodDisruptionBudget{}
+		if err := workload.Client.Get(ctx, key, budget); err != nil {
+			found.Facts = append(found.Facts, fmt.Sprintf("PodDisruptionBudget %s could not be read: %v", key, err))
+			continue
+		}
+		found.Facts = append(found.Facts, describeBudget(budget))
+	}
+	return found, nil
+}
+
+func budgetsIn(message string) []client.ObjectKey {
+	var keys []client.ObjectKey
+	for _, match := range budgetInMessage.FindAllStringSubmatch(message, -1) {
+		for _, name := range strings.Split(match[1], ", ") {
+			namespace, name, _ := strings.Cut(name, "/")
+			if key := (client.ObjectKey{Namespace: namespace, Name: name}); name != "" && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+func describeBudget(b *policyv1.PodDisruptionBudget) string {
+	wants := "an unset minimum"
+	switch {
+	case b.Spec.MinAvailable != nil:
+		wants = "minAvailable " + b.Spec.MinAvailable.String()
+	case b.Spec.MaxUnavailable != nil:
+		wants = "maxUnavailable " + b.Spec.MaxUnavailable.String()
+	}
+	s := b.Status
+	return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d of %d pods are healthy, %d must be, so %d may be evicted now",
+		b.Namespace, b.Name, wants, s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy, s.DisruptionsAllowed)
+}
+
+// machineOfNode returns the Machine of a Node of a workload cluster.
+func (f *Finder) machineOfNode(ctx context.Context, namespace, name string) (*clusterv1.Machine, error) {
+	var found *clusterv1.Machine
+	var names []string
+	err := f.Machines(ctx, namespace, "", func(page []clusterv1.Machine) error {
+		for i := range page {
+			switch node := page[i].Status.NodeRef.Name; {
+			case node == name && found == nil:
+				found = &page[i]
+			case node != "":
+				names = append(names, node)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		near, _ := spelling.Nearest(name, names)
+		return nil, &object.NotFoundError{Kind: "Machine with the Node", Key: client.ObjectKey{Namespace: namespace, Name: name}, Near: near}
+	}
+	return found, nil
+}
+
+// quota is what a ResourceQuota of the management cluster refuses.
+func quota(found *Finding) {
+	if !strings.Contains(found.Condition.Message, "exceeded quota") {
+		return
+	}
+	found.Actor, found.Help = reason.Installer, "raise the ResourceQuota of the namespace, or scale down; it is tried again by itself"
+	found.Command = filled("kubectl describe resourcequota --namespace {namespace}", found.Object)
+}
