@@ -8,6 +8,7 @@ package alerts
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -126,7 +127,7 @@ func (p *prometheus) await(ctx context.Context, want ...string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the alerts %q: %q fire, %v", want, got, err)
+			return errors.Join(fmt.Errorf("waiting for the alerts %q: %q fire", want, got), err)
 		case <-time.After(time.Second):
 		}
 	}
