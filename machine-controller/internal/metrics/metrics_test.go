@@ -6,6 +6,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestCounters(t *testing.T) {
 		"machine_controller_replacements_total cluster=does not exist namespace=ns": 0,
 		"machine_controller_errors_total operation=an operation without it":         0,
 	} {
-		if got := after[sample] - before[sample]; got != want {
+		if got := after[sample] - before[sample]; math.Abs(got-want) > 1e-6 {
 			t.Errorf("%s grew by %v, want %v", sample, got, want)
 		}
 	}
@@ -87,7 +88,7 @@ func TestTransitionsOfConditionsAreCounted(t *testing.T) {
 		"machine_controller_condition_transitions_total condition=other kind=MachineDeployment status=True":      1,
 		"machine_controller_freezes_total reason=Overshoot":                                                      1,
 	} {
-		if got := after[sample] - before[sample]; got != want {
+		if got := after[sample] - before[sample]; math.Abs(got-want) > 1e-6 {
 			t.Errorf("%s grew by %v, want %v", sample, got, want)
 		}
 	}
