@@ -7,37 +7,33 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Counter counts. All values are in the order of the labels.
 type Counter struct {
+	prometheus.Collector
 	options Options
 	vec     *prometheus.CounterVec
 }
 
 // NewCounter declares a counter.
 func NewCounter(o Options) *Counter {
-	c := &Counter{o, prometheus.NewCounterVec(prometheus.CounterOpts{Name: o.Name, Help: o.help()}, o.labelNames())}
-	declare(declaration{o, "counter", c.vec})
-	return c
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: o.Name, Help: o.help()}, o.labelNames())
+	declare(declaration{o, "counter", vec})
+	return &Counter{vec, o, vec}
 }
 
 // Inc adds one.
 func (c *Counter) Inc(values ...string) { c.vec.WithLabelValues(c.options.bounded(values)...).Inc() }
 
-// Describe implements prometheus.Collector.
-func (c *Counter) Describe(to chan<- *prometheus.Desc) { c.vec.Describe(to) }
-
-// Collect implements prometheus.Collector.
-func (c *Counter) Collect(to chan<- prometheus.Metric) { c.vec.Collect(to) }
-
 // Gauge has the last value that was set.
 type Gauge struct {
+	prometheus.Collector
 	options Options
 	vec     *prometheus.GaugeVec
 }
 
 // NewGauge declares a gauge.
 func NewGauge(o Options) *Gauge {
-	g := &Gauge{o, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: o.Name, Help: o.help()}, o.labelNames())}
-	declare(declaration{o, "gauge", g.vec})
-	return g
+	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: o.Name, Help: o.help()}, o.labelNames())
+	declare(declaration{o, "gauge", vec})
+	return &Gauge{vec, o, vec}
 }
 
 // Set sets the value.
@@ -45,23 +41,18 @@ func (g *Gauge) Set(value float64, values ...string) {
 	g.vec.WithLabelValues(g.options.bounded(values)...).Set(value)
 }
 
-// Describe implements prometheus.Collector.
-func (g *Gauge) Describe(to chan<- *prometheus.Desc) { g.vec.Describe(to) }
-
-// Collect implements prometheus.Collector.
-func (g *Gauge) Collect(to chan<- prometheus.Metric) { g.vec.Collect(to) }
-
 // Histogram counts values by size.
 type Histogram struct {
+	prometheus.Collector
 	options Options
 	vec     *prometheus.HistogramVec
 }
 
 // NewHistogram declares a histogram.
 func NewHistogram(o Options) *Histogram {
-	h := &Histogram{o, newHistogramVec(o)}
-	declare(declaration{o, "histogram", h.vec})
-	return h
+	vec := newHistogramVec(o)
+	declare(declaration{o, "histogram", vec})
+	return &Histogram{vec, o, vec}
 }
 
 func newHistogramVec(o Options) *prometheus.HistogramVec {
@@ -72,12 +63,6 @@ func newHistogramVec(o Options) *prometheus.HistogramVec {
 func (h *Histogram) Observe(value float64, values ...string) {
 	h.vec.WithLabelValues(h.options.bounded(values)...).Observe(value)
 }
-
-// Describe implements prometheus.Collector.
-func (h *Histogram) Describe(to chan<- *prometheus.Desc) { h.vec.Describe(to) }
-
-// Collect implements prometheus.Collector.
-func (h *Histogram) Collect(to chan<- prometheus.Metric) { h.vec.Collect(to) }
 
 // Collected is a gauge that a collector makes anew at each scrape, so that no series outlives what it is about.
 type Collected struct {

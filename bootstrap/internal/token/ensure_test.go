@@ -195,11 +195,12 @@ func TestDecisionsAreCounted(t *testing.T) {
 		}
 	}
 	after := metrictest.Samples(t, registry)
-	for decision, want := range map[string]float64{"created": 1, "renewed": 1, "id_taken": 1, "deleted": 3} {
-		if key := "drover_bootstrap_tokens_total decision=" + decision; after[key]-before[key] != want {
-			t.Errorf("%s grew by %v, want %v", decision, after[key]-before[key], want)
-		}
-	}
+	metrictest.Growth(t, before, after, map[string]float64{
+		"drover_bootstrap_tokens_total decision=created":  1,
+		"drover_bootstrap_tokens_total decision=renewed":  1,
+		"drover_bootstrap_tokens_total decision=id_taken": 1,
+		"drover_bootstrap_tokens_total decision=deleted":  3,
+	})
 }
 
 func TestRevoke(t *testing.T) {

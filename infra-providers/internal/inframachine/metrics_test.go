@@ -4,7 +4,6 @@
 package inframachine_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,17 +30,13 @@ func TestMachineIsMeasuredOnce(t *testing.T) {
 	r.settle(machine)
 	r.wantGone(machine)
 	after := metrictest.Counts(t, registry)
-	for name, want := range map[string]float64{
+	metrictest.Growth(t, before, after, map[string]float64{
 		"drover_infra_provision_duration_seconds cloud=fake":                                                1,
 		"drover_infra_deletion_duration_seconds cloud=fake":                                                 1,
 		"drover_infra_condition_transitions_total cloud=fake condition=Ready status=True":                   1,
 		"drover_infra_cloud_call_duration_seconds cloud=fake operation=create result=ok":                    1,
 		"drover_infra_cloud_call_duration_seconds cloud=fake operation=create result=insufficient_capacity": 0,
-	} {
-		if got := after[name] - before[name]; math.Abs(got-want) > 1e-6 {
-			t.Errorf("%s grew by %v, want %v", name, got, want)
-		}
-	}
+	})
 }
 
 func TestMachinesAreCountedByReason(t *testing.T) {

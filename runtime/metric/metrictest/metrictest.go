@@ -5,6 +5,7 @@
 package metrictest
 
 import (
+	"math"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,16 @@ func samples(t testing.TB, registry prometheus.Gatherer, histogram func(*dto.His
 		}
 	}
 	return all
+}
+
+// Growth checks by how much samples have grown. Sums of seconds are compared up to their rounding.
+func Growth(t testing.TB, before, after, want map[string]float64) {
+	t.Helper()
+	for sample, want := range want {
+		if got := after[sample] - before[sample]; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s grew by %v, want %v", sample, got, want)
+		}
+	}
 }
 
 // Of is a registry with some collectors.
