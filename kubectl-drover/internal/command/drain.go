@@ -41,19 +41,8 @@ func newDrain(s *session) *cobra.Command {
 		if !dryRun {
 			return errors.New("only --dry-run is supported: a Machine is drained when it is deleted, with kubectl delete machine")
 		}
-		reader, err := s.reader()
+		reader, m, err := s.machine(cmd.Context(), args, "Node")
 		if err != nil {
-			return err
-		}
-		kind, key, err := s.subject(reader, args, "machine")
-		if err != nil {
-			return err
-		}
-		if kind.Kind != object.Machine.Kind {
-			return fmt.Errorf("%s has no Node: name a machine", kind.Kind)
-		}
-		m := &clusterv1.Machine{}
-		if err := reader.Get(cmd.Context(), object.Machine, key, m); err != nil {
 			return err
 		}
 		plan, err := s.plan(cmd.Context(), reader, m)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/kubectl/pkg/util/templates"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
@@ -26,19 +25,8 @@ func newLogs(s *session) *cobra.Command {
 		ValidArgsFunction: completion.ResourceNameCompletionFunc(s.factory, "machine"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			reader, err := s.reader()
+			reader, m, err := s.machine(ctx, args, "console")
 			if err != nil {
-				return err
-			}
-			kind, key, err := s.subject(reader, args, "machine")
-			if err != nil {
-				return err
-			}
-			if kind.Kind != object.Machine.Kind {
-				return fmt.Errorf("%s has no console: name a machine", kind.Kind)
-			}
-			m := &clusterv1.Machine{}
-			if err := reader.Get(ctx, object.Machine, key, m); err != nil {
 				return err
 			}
 			infra, err := reader.Referenced(ctx, m.Namespace, m.Spec.InfrastructureRef)

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -106,6 +108,23 @@ func (s *session) subject(reader *object.Reader, args []string, implied string) 
 	}
 	namespace, err := s.namespace()
 	return kind, client.ObjectKey{Namespace: namespace, Name: name}, err
+}
+
+// machine reads the Machine of the arguments; another kind lacks what the command is about.
+func (s *session) machine(ctx context.Context, args []string, about string) (*object.Reader, *clusterv1.Machine, error) {
+	reader, err := s.reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	kind, key, err := s.subject(reader, args, "machine")
+	if err != nil {
+		return nil, nil, err
+	}
+	if kind.Kind != object.Machine.Kind {
+		return nil, nil, fmt.Errorf("%s has no %s: name a machine", kind.Kind, about)
+	}
+	m := &clusterv1.Machine{}
+	return reader, m, reader.Get(ctx, object.Machine, key, m)
 }
 
 // output is the flag -o.
