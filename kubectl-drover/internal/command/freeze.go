@@ -111,11 +111,7 @@ func (p *patcher) suffix() string {
 
 // annotate sets or removes an annotation of a MachineDeployment, or of a MachineSet without one.
 func (s *session) annotate(ctx context.Context, args []string, p patcher, annotation string, value *string, done string) error {
-	reader, err := s.reader()
-	if err != nil {
-		return err
-	}
-	kind, key, err := s.subject(reader, args, "machinedeployment")
+	reader, kind, key, err := s.subject(args, "machinedeployment")
 	if err != nil {
 		return err
 	}

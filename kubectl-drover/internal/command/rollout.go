@@ -58,11 +58,7 @@ func spec(field string, value any) map[string]any {
 
 // deployment reads the MachineDeployment of the arguments.
 func (s *session) deployment(ctx context.Context, args []string) (*object.Reader, *clusterv1.MachineDeployment, error) {
-	reader, err := s.reader()
-	if err != nil {
-		return nil, nil, err
-	}
-	kind, key, err := s.subject(reader, args, "machinedeployment")
+	reader, kind, key, err := s.subject(args, "machinedeployment")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -187,12 +183,8 @@ func newRolloutStatus(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx := cmd.Context()
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
-		}
+		ctx, cancel := withTimeout(cmd.Context(), timeout)
+		defer cancel()
 		return s.follow(ctx, reader, md, watch)
 	}
 	return cmd

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -96,27 +97,30 @@ func (o onlyOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// subject is the object that the arguments of a command name.
-func (s *session) subject(reader *object.Reader, args []string, implied string) (object.Kind, client.ObjectKey, error) {
+// subject is the object that the arguments of a command name, and what reads it.
+func (s *session) subject(args []string, implied string) (*object.Reader, object.Kind, client.ObjectKey, error) {
+	fail := func(err error) (*object.Reader, object.Kind, client.ObjectKey, error) {
+		return nil, object.Kind{}, client.ObjectKey{}, err
+	}
+	reader, err := s.reader()
+	if err != nil {
+		return fail(err)
+	}
 	word, name, err := object.Argument(args, implied)
 	if err != nil {
-		return object.Kind{}, client.ObjectKey{}, err
+		return fail(err)
 	}
 	kind, err := object.KindOf(word, reader.Mapper)
 	if err != nil {
-		return object.Kind{}, client.ObjectKey{}, err
+		return fail(err)
 	}
 	namespace, err := s.namespace()
-	return kind, client.ObjectKey{Namespace: namespace, Name: name}, err
+	return reader, kind, client.ObjectKey{Namespace: namespace, Name: name}, err
 }
 
 // machine reads the Machine of the arguments; another kind lacks what the command is about.
 func (s *session) machine(ctx context.Context, args []string, about string) (*object.Reader, *clusterv1.Machine, error) {
-	reader, err := s.reader()
-	if err != nil {
-		return nil, nil, err
-	}
-	kind, key, err := s.subject(reader, args, "machine")
+	reader, kind, key, err := s.subject(args, "machine")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,6 +129,14 @@ func (s *session) machine(ctx context.Context, args []string, about string) (*ob
 	}
 	m := &clusterv1.Machine{}
 	return reader, m, reader.Get(ctx, object.Machine, key, m)
+}
+
+// withTimeout limits a context; zero is no limit.
+func withTimeout(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // output is the flag -o.

@@ -37,11 +37,7 @@ func newWatch(s *session) *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "How long to watch; 0 is as long as it takes.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		reader, err := s.reader()
-		if err != nil {
-			return err
-		}
-		kind, key, err := s.subject(reader, args, "machinedeployment")
+		reader, kind, key, err := s.subject(args, "machinedeployment")
 		if err != nil {
 			return err
 		}
@@ -49,12 +45,8 @@ func newWatch(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx := cmd.Context()
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
-		}
+		ctx, cancel := withTimeout(cmd.Context(), timeout)
+		defer cancel()
 		return s.watch(ctx, look)
 	}
 	return cmd

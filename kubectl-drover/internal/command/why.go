@@ -40,11 +40,7 @@ func newWhy(s *session) *cobra.Command {
 	}
 	o.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		reader, err := s.reader()
-		if err != nil {
-			return err
-		}
-		kind, key, err := s.subject(reader, args, "")
+		reader, kind, key, err := s.subject(args, "")
 		if err != nil {
 			return err
 		}
