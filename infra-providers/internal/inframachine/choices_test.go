@@ -4,11 +4,16 @@
 package inframachine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	ctrl "sigs.k8s.io/controller-runtime"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/throttle"
 )
 
@@ -45,6 +50,32 @@ func TestChoicesNext(t *testing.T) {
 			got.Choice, got.Wait = options.next()
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("choice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOfferingThatIsAvailableAgainIsRequestedAgain: between the refusal and the choice another machine has got an instance, which
+// ends the shortage. The choice stays the same, so that nothing but a requeue goes on with the machine.
+func TestOfferingThatIsAvailableAgainIsRequestedAgain(t *testing.T) {
+	t.Parallel()
+	full := throttle.UnavailableOffering{
+		Offering: throttle.Offering{InstanceType: "large", Zone: "a"}, Left: time.Minute,
+		Cause: &driver.InsufficientCapacityError{InstanceType: "large", Zone: "a", Err: errors.New("full")},
+	}
+	for name, others := range map[string][]throttle.UnavailableOffering{"alone": nil, "beside one that is not": {full}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Reconciler[*infrav1.SimMachine, fake.Config]{}
+			machine := &infrav1.SimMachine{}
+			s := &state[*infrav1.SimMachine, fake.Config]{machine: machine}
+			options := choiceInput{outcomeKnown: true, offerings: append([]throttle.UnavailableOffering{{}}, others...)}
+			got, err := r.storeChoice(s, options)
+			if diff := cmp.Diff(ctrl.Result{RequeueAfter: time.Second}, got); diff != "" || err != nil {
+				t.Errorf("(-want +got):\n%s, and %v", diff, err)
+			}
+			if len(machine.Status.Conditions) > 0 {
+				t.Errorf("the conditions are %+v, want none of a shortage that is over", machine.Status.Conditions)
 			}
 		})
 	}

@@ -102,12 +102,17 @@ func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], con
 	return found
 }
 
-// storeChoice ends the reconcile with another choice to store, or with a pause until there is capacity.
+// storeChoice ends the reconcile with another choice to store, or with a pause until the next creation.
 func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choiceInput) (ctrl.Result, error) {
 	choice, wait := options.next()
 	if wait > 0 {
 		machinestatus.SetShortage(s.machine, options.offerings, fmt.Sprintf("tried again at %s", options.offerings[choice].Until.UTC().Format(time.RFC3339)))
 		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if choice == options.stored {
+		// It was refused and is available again by now: another machine has got one, or the time was over. Nothing is stored, so
+		// that no watch event starts the next reconcile.
+		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	offering := options.offerings[choice].Offering
 	machinestatus.SetShortage(s.machine, options.offerings, fmt.Sprintf("%q in %q is next", offering.InstanceType, offering.Zone))

@@ -416,6 +416,46 @@ func TestDueStepIsAChange(t *testing.T) {
 	}
 }
 
+// TestEvictionIsAChange: a node that is drained waits for the machine, whose instance runs as before.
+func TestEvictionIsAChange(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(2)
+	b.want(0, driver.Running)
+	for _, reason := range []string{"node a is drained", ""} {
+		b.changed = nil
+		b.cloud.Set("uid-1", func(i *driver.Instance) { i.Eviction = reason })
+		for range 2 {
+			b.pass(time.Minute)
+			if err := b.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(b.changed, []string{"m1"}) {
+			t.Errorf("with the eviction %q: changed %q, want m1", reason, b.changed)
+		}
+	}
+}
+
+// TestOtherTagsAreAChange: a machine whose instance has the tags of another one waits until they are put back.
+func TestOtherTagsAreAChange(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(1)
+	b.want(0, driver.Running)
+	for _, name := range []string{"other", "m0"} {
+		b.changed = nil
+		b.cloud.Set("uid-0", func(i *driver.Instance) { i.Identity.Name = name })
+		b.pass(time.Minute)
+		if err := b.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(b.changed); !slices.Equal(b.changed, []string{"m0", "other"}) {
+			t.Errorf("with the name %q: changed %q, want m0 and other", name, b.changed)
+		}
+	}
+}
+
 // TestUIDOfSeveralInstancesIsReadDirectly: the driver decides which one is the machine's own.
 func TestUIDOfSeveralInstancesIsReadDirectly(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,9 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 		}
 		if !first && (known == nil || !same(known.instance, instance)) {
 			changed = append(changed, instance.Identity)
+			if known != nil && known.instance.Identity != instance.Identity {
+				changed = append(changed, known.instance.Identity) // whose machine loses the instance
+			}
 		}
 		v.put(&entry{instance: instance, deleted: known != nil && known.deleted})
 	}
@@ -90,8 +93,9 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 
 func isEnding(state driver.State) bool { return state == driver.Stopping || state == driver.Terminated }
 
+// same reports whether two lists show the same of an instance. Only the message may differ: it explains a state.
 func same(a, b driver.Instance) bool {
-	return a.State == b.State && a.StepDue == b.StepDue && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Reported, b.Reported) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
+	return a.Identity == b.Identity && a.State == b.State && a.StepDue == b.StepDue && a.Eviction == b.Eviction && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Reported, b.Reported) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
 }
 
 // noteOverflow records a list that has too many instances, as one that shows none.

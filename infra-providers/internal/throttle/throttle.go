@@ -168,15 +168,15 @@ type namespacePause struct {
 	cause error
 }
 
-// recordPause begins a pause after an answer that limits the rate or was missing, and ends it after one that succeeded. What
+// recordPause begins a pause after an answer that limits the rate or was missing, and makes the next one short again after one
+// that succeeded. A success during a pause is that of a call that began before, and says nothing about it. What
 // one namespace calls may be the reason: clouds limit each kind of call by itself, and a call may be slow by what it reads.
 // So it pauses only its namespace until a call for another one has such an answer too.
 func (t *Throttle[C]) recordPause(namespace string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
-		t.pause = backoff{}
-		t.paused.Delete(namespace)
+		t.recordSuccess(namespace)
 		return
 	}
 	cause := errBusy
@@ -196,10 +196,25 @@ func (t *Throttle[C]) recordPause(namespace string, err error) {
 	t.paused.Set(namespace, own)
 }
 
-// prolong lengthens a pause after an error, to the time that the cloud requested at least.
+// recordSuccess ends what is left of pauses that are over.
+func (t *Throttle[C]) recordSuccess(namespace string) {
+	now := t.options.Now()
+	if t.pause.left(now) == 0 {
+		t.pause = backoff{}
+	}
+	if own, paused := t.paused.Get(namespace); paused && own.left(now) == 0 {
+		t.paused.Delete(namespace)
+	}
+}
+
+// prolong lengthens a pause after an error, to the time that the cloud requested at least. Many calls may be refused at once;
+// that counts once.
 func (t *Throttle[C]) prolong(pause *backoff, err error) {
-	pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-	pause.atLeast(t.options.Now().Add(driver.RetryAfter(err)))
+	now := t.options.Now()
+	if pause.left(now) == 0 {
+		pause.grow(now, pauseMin, pauseMax, t.options.Jitter())
+	}
+	pause.atLeast(now.Add(driver.RetryAfter(err)))
 }
 
 // pausedElsewhere reports whether a call for another namespace was limited or had no answer either.

@@ -128,6 +128,54 @@ func TestPauseGrows(t *testing.T) {
 	}
 }
 
+// TestSuccessDuringAPauseDoesNotEndIt: it is that of a call that began before the cloud requested the pause.
+func TestSuccessDuringAPauseDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	limited := &driver.RateLimitedError{RetryAfter: time.Minute, Err: errors.New("slow down")}
+	for name, refused := range map[string][]string{"of the namespace": {"n"}, "of all": {"", "n"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newEnv(t, driver.Limits{})
+			if err := b.Do("n", func() error {
+				for _, namespace := range refused { // while this call is under way
+					_ = b.Do(namespace, func() error { return limited })
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Do("n", func() error { return nil }); driver.RetryAfter(err) != time.Minute {
+				t.Errorf("got %v after %s, want a RateLimitedError after a minute", err, driver.RetryAfter(err))
+			}
+			b.now = b.now.Add(time.Minute)
+			if err := b.Do("n", func() error { return nil }); err != nil {
+				t.Errorf("after the pause: got %v", err)
+			}
+		})
+	}
+}
+
+// TestRefusalsAtOncePauseOnce: the calls of all workers are under way when the cloud limits them.
+func TestRefusalsAtOncePauseOnce(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, driver.Limits{})
+	limited := &driver.RateLimitedError{Err: errors.New("slow down")}
+	var refuse func(left int) error
+	refuse = func(left int) error {
+		if left > 0 {
+			_ = b.Do("n", func() error { return refuse(left - 1) })
+		}
+		return limited
+	}
+	for _, want := range []time.Duration{2 * time.Second, 4 * time.Second} {
+		_ = b.Do("n", func() error { return refuse(9) })
+		if got := driver.RetryAfter(b.Do("n", func() error { return nil })); got != want {
+			t.Errorf("paused for %s after ten refusals, want %s", got, want)
+		}
+		b.now = b.now.Add(want)
+	}
+}
+
 func TestShortage(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{
