@@ -8,10 +8,12 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -115,12 +117,19 @@ func TestPanicInARefreshIsLogged(t *testing.T) {
 		}
 	}
 	log := &logtest.Recorder{}
-	ctx, cancel := context.WithTimeout(log.Context(t.Context()), 200*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(log.Context(t.Context()), time.Minute)
+	var refreshed sync.WaitGroup
+	refreshed.Go(func() {
+		defer cancel()
+		err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+			return len(log.Lines("refreshing inventory")) > 1, nil
+		})
+		if err != nil {
+			t.Errorf("logged %q, want that the accounts are refreshed again", log.Take())
+		}
+	})
 	if err := cache.Start(ctx); err != nil {
 		t.Error(err)
 	}
-	if len(log.Lines("refreshing inventory")) < 2 {
-		t.Errorf("logged %q, want that the accounts are refreshed again", log.Take())
-	}
+	refreshed.Wait()
 }
