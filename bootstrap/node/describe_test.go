@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -191,7 +192,7 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 	got, mode := contentAt(t, n, joinFile)
 	want := `{"apiVersion":"kubeadm.k8s.io/v1beta4","kind":"JoinConfiguration","discovery":{"file":{"kubeConfigPath":"/etc/drover/kubeadm/discovery.conf"}},` +
 		`"nodeRegistration":{"name":"n1","criSocket":"unix:///run/containerd/containerd.sock","taints":[{"key":"node.cluster.x-k8s.io/uninitialized","effect":"NoSchedule"}],` +
-		`"kubeletExtraArgs":[{"name":"node-labels","value":"a=1"}],"ignorePreflightErrors":["Swap"]},"patches":{"directory":"/etc/drover/kubeadm/patches"}}` + "\n"
+		`"kubeletExtraArgs":[{"name":"node-labels","value":"a=1"}],"ignorePreflightErrors":["Swap"]},"timeouts":{"tlsBootstrap":"30m0s"},"patches":{"directory":"/etc/drover/kubeadm/patches"}}` + "\n"
 	if diff := cmp.Diff(want, got); diff != "" || mode != 0o600 {
 		t.Errorf("mode %o (-want +got):\n%s", mode, diff)
 	}
@@ -213,6 +214,44 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 	script, _ := contentAt(t, n, ScriptFile)
 	if !strings.Contains(script, "systemctl enable --quiet kubelet.service\nmkdir -p /var/lib/drover\ntouch "+preparedFile+"\nreport Running Join\n[ -e "+joinedFile+" ] || /usr/bin/kubeadm join --config "+joinFile+"\n") || strings.Contains(script, "systemctl restart kubelet.service") {
 		t.Errorf("the script is %q", script)
+	}
+}
+
+// TestNodeHasEachTaintOnce: a kubelet does not start with two taints of the same key and effect. Specifications that were written
+// for other bootstrap providers have the taint of Cluster API among their own.
+func TestNodeHasEachTaintOnce(t *testing.T) {
+	t.Parallel()
+	in := minimal(bootstrapv1.Ubuntu)
+	in.Spec.Kubelet.Taints = []corev1.Taint{
+		{Key: "node.cluster.x-k8s.io/uninitialized", Effect: "NoSchedule"},
+		{Key: "k", Value: "v", Effect: "NoSchedule"}, {Key: "k", Value: "v", Effect: "NoSchedule", TimeAdded: &metav1.Time{}}, {Key: "k", Value: "w", Effect: "NoExecute"},
+	}
+	unit := unitOf(t, describe(t, in), kubeletUnit).Content
+	if want := " --register-with-taints=node.cluster.x-k8s.io/uninitialized:NoSchedule,k=v:NoSchedule,k=w:NoExecute\n"; !strings.Contains(unit, want) {
+		t.Errorf("the unit lacks %q: %q", want, unit)
+	}
+	in.Spec.Join.Method = bootstrapv1.JoinKubeadm
+	join, _ := contentAt(t, describe(t, in), joinFile)
+	want := `"taints":[{"key":"node.cluster.x-k8s.io/uninitialized","effect":"NoSchedule"},{"key":"k","value":"v","effect":"NoSchedule"},{"key":"k","value":"w","effect":"NoExecute"}]`
+	if !strings.Contains(join, want) {
+		t.Errorf("the JoinConfiguration lacks %q: %q", want, join)
+	}
+}
+
+// TestKubeadmPatchHasTheFieldsOfTheSpec: the configuration is the cluster's, which knows nothing of one group of machines.
+func TestKubeadmPatchHasTheFieldsOfTheSpec(t *testing.T) {
+	t.Parallel()
+	for fragment, want := range map[string]string{
+		`{}`:                           `{"clusterDNS":["169.254.20.10"],"healthzBindAddress":"127.0.0.1","healthzPort":10248}`,
+		`{"clusterDNS":["10.0.0.10"]}`: `{"clusterDNS":["10.0.0.10"],"healthzBindAddress":"127.0.0.1","healthzPort":10248}`,
+	} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Spec.Join.Method, in.ServiceCIDR = bootstrapv1.JoinKubeadm, "10.4.0.0/16"
+		in.Spec.Kubelet.ClusterDNS = []string{"169.254.20.10"}
+		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(fragment)}
+		if patch, _ := contentAt(t, describe(t, in), patchFolder+"/kubeletconfiguration+merge.json"); patch != want+"\n" {
+			t.Errorf("with the fragment %s the patch is %q, want %q", fragment, patch, want)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ var untouchable = []string{
 // folders are on every host: no file can be in their place.
 var folders = []string{
 	"/bin", "/etc", "/home", "/lib", "/lib64", "/mnt", "/opt", "/root", "/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib",
-	"/usr/local", "/usr/local/bin", "/usr/sbin", "/var", "/var/lib", "/var/log",
+	"/usr/local", "/usr/local/bin", "/usr/sbin", "/var", "/var/lib", "/var/lib/drover", "/var/log",
 }
 
 func addFiles(n *Node, os distribution, in Input) error {

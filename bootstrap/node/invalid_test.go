@@ -65,6 +65,13 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		"taint without effect": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Taints = []corev1.Taint{{Key: "a"}}
 		}, "spec.kubelet.taints[0].effect"},
+		"two values of a taint": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Taints = []corev1.Taint{{Key: "a", Value: "b", Effect: "NoSchedule"}, {Key: "a", Value: "c", Effect: "NoSchedule"}}
+		}, "spec.kubelet.taints[1]"},
+		"another value of the taint that each Node has": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.Method = bootstrapv1.JoinKubeadm
+			s.Kubelet.Taints = []corev1.Taint{{Key: "node.cluster.x-k8s.io/uninitialized", Value: "true", Effect: "NoSchedule"}}
+		}, "spec.kubelet.taints[0]"},
 		"flag with two lines": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.ExtraArgs = map[string]string{"v": "1\nExecStartPre=/bin/false"}
 		}, "spec.kubelet.extraArgs[v]"},
@@ -102,6 +109,7 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		"file where the unit of Ignition is":    {"flatcar", files("/etc/a", "/etc/systemd/system/drover-bootstrap.service"), "spec.files[1].path"},
 		"file that a kubelet takes for its own": {"ubuntu", files("/etc/kubernetes/kubelet.conf"), "spec.files[0].path"},
 		"file where every host has a folder":    {"ubuntu", files("/usr"), "spec.files[0].path"},
+		"file where the script makes a folder":  {"ubuntu", files("/var/lib/drover"), "spec.files[0].path"},
 		"file in place of the shell":            {"ubuntu", files("/bin/bash"), "spec.files[0].path"},
 		"file where nothing can be written":     {"flatcar", files("/usr/local/bin/a"), "spec.files[0].path"},
 		"name of the host that a field sets": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {

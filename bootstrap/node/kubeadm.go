@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
@@ -38,6 +37,7 @@ type joinConfiguration struct {
 	Kind             string           `json:"kind"`
 	Discovery        discovery        `json:"discovery"`
 	NodeRegistration nodeRegistration `json:"nodeRegistration"`
+	Timeouts         timeouts         `json:"timeouts"`
 	Patches          *patches         `json:"patches,omitempty"`
 }
 
@@ -61,6 +61,13 @@ type kubeadmArg struct {
 	Value string `json:"value"`
 }
 
+// timeouts are durations such as 5m0s.
+type timeouts struct {
+	// TLSBootstrap is how long kubeadm waits for the certificate of the kubelet. A host whose kubelet gets it later would be a
+	// Node whose bootstrap has ended with an error: without its postCommands and its health check.
+	TLSBootstrap string `json:"tlsBootstrap"`
+}
+
 type patches struct {
 	Directory string `json:"directory"`
 }
@@ -80,14 +87,14 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	if len(in.Spec.Binaries.Kubeadm) > 0 {
 		n.kubeadm = kubeadmDownloaded
 	}
-	join := joinConfiguration{APIVersion: "kubeadm.k8s.io/v1beta4", Kind: "JoinConfiguration"}
+	join := joinConfiguration{APIVersion: "kubeadm.k8s.io/v1beta4", Kind: "JoinConfiguration", Timeouts: timeouts{TLSBootstrap: "30m0s"}}
 	join.Discovery.File.KubeConfigPath = discoveryFile
 	fragment, err := kubeletFragment(in)
 	if err != nil {
 		return err
 	}
 	join.Patches = &patches{Directory: patchFolder}
-	patch, err := json.Marshal(withHealthz(fragment))
+	patch, err := json.Marshal(kubeadmPatch(in, fragment))
 	if err != nil {
 		return fmt.Errorf("writing patch of KubeletConfiguration: %w", err)
 	}
@@ -106,10 +113,13 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	return nil
 }
 
-// withHealthz adds where the host's health check reads: the configuration that is patched is the cluster's, which may have
-// another address.
-func withHealthz(fragment map[string]any) map[string]any {
+// kubeadmPatch is put over the configuration of the cluster: what has a field of its own in the spec, where the host's health
+// check reads, since the cluster may have another address, and the operator's fragment.
+func kubeadmPatch(in Input, fragment map[string]any) map[string]any {
 	patch := map[string]any{"healthzPort": healthzPort, "healthzBindAddress": "127.0.0.1"}
+	if addresses := in.Spec.Kubelet.ClusterDNS; len(addresses) > 0 {
+		patch["clusterDNS"] = addresses
+	}
 	for key, value := range fragment {
 		if key != "healthzBindAddress" || value != nil {
 			patch[key] = value
@@ -120,15 +130,15 @@ func withHealthz(fragment map[string]any) map[string]any {
 
 // registration has in kubeadm's fields what is otherwise in the kubelet's command line.
 func registration(os distribution, k bootstrapv1.Kubelet) (nodeRegistration, error) {
-	r := nodeRegistration{
-		Name:      k.HostnameOverride,
-		CRISocket: containerdEndpoint,
-		Taints:    append([]corev1.Taint{clusterv1.NodeUninitializedTaint}, k.Taints...),
-	}
+	r := nodeRegistration{Name: k.HostnameOverride, CRISocket: containerdEndpoint}
 	for _, t := range [][2]string{{"spec.kubelet.providerID", k.ProviderID}, {"spec.kubelet.hostnameOverride", k.HostnameOverride}} {
 		if variable.MatchString(t[1]) {
 			return r, invalid(t[0], "kubeadm does not fill in variables: use spec.join.method KubeletTLSBootstrap")
 		}
+	}
+	var err error
+	if r.Taints, err = nodeTaints(k.Taints); err != nil {
+		return r, err
 	}
 	args, err := kubeletArgs(os, k)
 	if err != nil {

@@ -229,24 +229,43 @@ func mayLabel(key string) bool {
 	return !within("kubernetes.io") && !within("k8s.io")
 }
 
-func registerTaints(taints []corev1.Taint) (string, error) {
-	all := []string{clusterv1.NodeUninitializedTaint.ToString()}
-	for i, t := range taints {
+// nodeTaints are the taints that a Node registers with: the one that the core removes, and those of the spec. One that is
+// there again is left out.
+func nodeTaints(given []corev1.Taint) ([]corev1.Taint, error) {
+	all := []corev1.Taint{clusterv1.NodeUninitializedTaint}
+	for i, t := range given {
 		field := "spec.kubelet.taints[" + itoa(i) + "]"
 		if problems := validation.IsQualifiedName(t.Key); len(problems) > 0 {
-			return "", invalid(field+".key", "is not a taint key: %s", problems[0])
+			return nil, invalid(field+".key", "is not a taint key: %s", problems[0])
 		}
 		if problems := validation.IsValidLabelValue(t.Value); len(problems) > 0 {
-			return "", invalid(field+".value", "is not a taint value: %s", problems[0])
+			return nil, invalid(field+".value", "is not a taint value: %s", problems[0])
 		}
 		switch t.Effect {
 		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
 		default:
-			return "", invalid(field+".effect", "must be NoSchedule, PreferNoSchedule or NoExecute")
+			return nil, invalid(field+".effect", "must be NoSchedule, PreferNoSchedule or NoExecute")
 		}
-		if s := t.ToString(); !slices.Contains(all, s) {
-			all = append(all, s)
+		// A kubelet does not start with two of the same key and effect.
+		known := slices.IndexFunc(all, func(other corev1.Taint) bool { return other.MatchTaint(&t) })
+		switch {
+		case known < 0:
+			all = append(all, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		case all[known].Value != t.Value:
+			return nil, invalid(field, "a Node has one taint with the key %s and the effect %s, and there is one already with the value %q", t.Key, t.Effect, all[known].Value)
 		}
+	}
+	return all, nil
+}
+
+func registerTaints(given []corev1.Taint) (string, error) {
+	taints, err := nodeTaints(given)
+	if err != nil {
+		return "", err
+	}
+	all := make([]string, 0, len(taints))
+	for _, t := range taints {
+		all = append(all, t.ToString())
 	}
 	return strings.Join(all, ","), nil
 }

@@ -117,9 +117,7 @@ func (n *Node) script() []byte {
 		}
 		if service == kubeletUnit && n.kubeadm != "" {
 			step("Join")
-			// It starts the kubelet when that has its configuration. A second run, after a reboot in between, must not join again.
-			line("[ -e %s ] || %s join --config %s", joinedFile, n.kubeadm, joinFile)
-			line("touch %s", joinedFile)
+			n.writeJoin(line)
 			continue
 		}
 		line("systemctl restart %s", service)
@@ -132,6 +130,17 @@ func (n *Node) script() []byte {
 	line("echo success > %s", SuccessFile)
 	line("report Succeeded All")
 	return []byte(b.String())
+}
+
+// writeJoin joins by kubeadm, which starts the kubelet when that has its configuration. A second run, after a reboot in between,
+// must not join again.
+func (n *Node) writeJoin(line func(string, ...any)) {
+	if n.hasFile(serverNameScript) {
+		// kubeadm before 1.34 connects with the kubeconfig of the kubelet as soon as the kubelet has its certificate.
+		line("while kill -0 $$ && ! grep --quiet 'tls-server-name:' %s; do sleep 0.2; %s; done </dev/null >/dev/null 2>&1 &", kubeletKubeconfig, serverNameScript)
+	}
+	line("[ -e %s ] || %s join --config %s", joinedFile, n.kubeadm, joinFile)
+	line("touch %s", joinedFile)
 }
 
 // reportFunction writes the state of the bootstrap to the console, in lines that a provider of infrastructure reads there:

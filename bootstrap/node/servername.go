@@ -8,12 +8,13 @@ import "strings"
 const serverNameScript = scriptFolder + "/server-name.sh"
 
 // keepServerName puts the name of the API server's certificate into the kubeconfig that the kubelet writes for
-// itself, which leaves it out: without, a kubelet that is restarted could not verify the API server.
+// itself, which leaves it out: without, a kubelet that is restarted could not verify the API server. It leaves alone a file that
+// the kubelet has not written to its end, and may run twice at a time.
 const keepServerName = `#!/bin/bash
 set -euo pipefail
 file=` + kubeletKubeconfig + `
-if [ -e "$file" ] && ! grep -q 'tls-server-name:' "$file"; then
-  sed -i 's|^\( *\)server: .*|&\n\1tls-server-name: "SERVER_NAME"|' "$file"
+if grep -qs 'client-key' "$file" && ! grep -q 'tls-server-name:' "$file"; then
+  sed -i '/^ *tls-server-name:/d; s|^\( *\)server: .*|&\n\1tls-server-name: "SERVER_NAME"|' "$file"
 fi
 `
 

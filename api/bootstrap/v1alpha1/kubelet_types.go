@@ -22,7 +22,8 @@ type Kubelet struct {
 	Configuration *runtime.RawExtension `json:"configuration,omitempty"`
 
 	// clusterDNS are the addresses of the cluster's DNS Service. Default: the tenth address of the first
-	// service range in spec.clusterNetwork of the Cluster, or 10.96.0.10 where it names none.
+	// service range in spec.clusterNetwork of the Cluster, or 10.96.0.10 where it names none; with join.method
+	// Kubeadm what the cluster's ConfigMap kubelet-config has.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -41,7 +42,8 @@ type Kubelet struct {
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 
 	// taints are taints that the Node has from the moment it registers, besides
-	// node.cluster.x-k8s.io/uninitialized:NoSchedule, which the core removes when it has synchronised labels.
+	// node.cluster.x-k8s.io/uninitialized:NoSchedule, which the core removes when it has synchronised labels. A Node
+	// has one value of each key and effect.
 	// Default: none.
 	// +optional
 	// +listType=atomic

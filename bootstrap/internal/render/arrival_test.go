@@ -137,7 +137,6 @@ var unused = map[string][]string{
 		".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version",
 		".Spec.rhel.subscription.organization", ".Spec.rhel.subscription.server", ".Spec.rhel.subscription.contentURL", // a rule refuses them
 	},
-	"ubuntu-kubeadm": {".Spec.kubelet.clusterDNS[0]"}, // it is in the control plane's kubeadm configuration
 	"flatcar":        {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version"},
 	"ubuntu-cluster": {".ServiceCIDR", ".Version"}, // a range that is none gives the default
 }
