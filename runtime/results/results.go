@@ -5,10 +5,14 @@
 package results
 
 import (
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/runtime/requesterror"
 )
 
 // conflictRetry is how soon a write is tried again after a conflict.
@@ -30,6 +34,26 @@ func RequeueOnConflict(err error) (reconcile.Result, error) {
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return reconcile.Result{}, IgnoreNotFoundOrConflict(err)
+}
+
+// IsRefused reports whether the API server will refuse the same request every time, until a person changes the object, an
+// admission policy or a permission.
+func IsRefused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+}
+
+// Refusal returns the message, for a condition, of the first of the errors for which IsRefused is true; empty if there is none.
+func Refusal(err error) string {
+	all := []error{err}
+	if aggregate, is := errors.AsType[kerrors.Aggregate](err); is {
+		all = kerrors.Flatten(aggregate).Errors()
+	}
+	for _, each := range all {
+		if IsRefused(each) {
+			return requesterror.Truncate(each.Error())
+		}
+	}
+	return ""
 }
 
 // Earliest merges two results into the one that reconciles first.

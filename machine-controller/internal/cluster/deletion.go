@@ -49,6 +49,9 @@ func (p deletion) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		if err == nil && done {
 			continue
 		}
+		if refusal := results.Refusal(err); refusal != "" {
+			s.deletion.message += ": " + refusal
+		}
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting to delete the Cluster", "reason", s.deletion.reason, "message", s.deletion.message)
 		if foreign := s.workers.foreign(p.watch); foreign != nil {
 			s.deletion.message += ": " + foreign.Error()

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -210,6 +212,23 @@ func TestDeletionStages(t *testing.T) {
 				t.Errorf("stage %q, finalizers %v", s.deletion.reason, s.cluster.Finalizers)
 			}
 		})
+	}
+}
+
+// TestRefusedDeletionOfAWorkerIsReported has a MachineDeployment that an admission policy protects.
+func TestRefusedDeletionOfAWorkerIsReported(t *testing.T) {
+	t.Parallel()
+	c := interceptor.NewClient(server.Client(t), interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+			return apierrors.NewForbidden(clusterv1.GroupVersion.WithResource("machinedeployments").GroupResource(), o.GetName(), errors.New("it is protected"))
+		},
+	})
+	s := &state{
+		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c", DeletionTimestamp: new(metav1.Now())}},
+		workers: workers{deployments: []*clusterv1.MachineDeployment{{ObjectMeta: member("md", "", nil)}}},
+	}
+	if _, err := (deletion{client: c, live: unchanged{}}).run(t.Context(), s); err == nil || !strings.Contains(s.deletion.message, "it is protected") {
+		t.Errorf("message %q, error %v", s.deletion.message, err)
 	}
 }
 

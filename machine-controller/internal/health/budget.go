@@ -48,14 +48,14 @@ func MarkedForOthers(m *clusterv1.Machine) bool {
 	return conditions.IsFalse(m, clusterv1.MachineExternallyRemediatedCondition)
 }
 
-// refusedByOwner reports whether the owner has refused: the Machine is replaced by a rollout instead.
-func refusedByOwner(m *clusterv1.Machine) bool {
+// RefusedByOwner reports whether the owner has refused: the Machine is replaced by a rollout instead, or may not be deleted.
+func RefusedByOwner(m *clusterv1.Machine) bool {
 	return conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition) == clusterv1.MachineSetMachineCannotBeRemediatedReason
 }
 
 // Holds reports whether the Machine has a place in the budget: it is marked, or it is a
 // replacement that has not settled.
-func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !refusedByOwner(m)) || Unsettled(m) }
+func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !RefusedByOwner(m)) || Unsettled(m) }
 
 // InFlight counts the places of a budget that are taken: by Machines that hold one, and by
 // those that are deleted and not replaced yet.

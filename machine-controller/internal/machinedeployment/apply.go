@@ -112,7 +112,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			err = fmt.Errorf("creating MachineSet: %w", err)
-			if permanentlyRefused(err) {
+			if results.IsRefused(err) {
 				s.blocked = err
 			}
 			return err

@@ -8,6 +8,7 @@ package machinedeployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -298,6 +299,9 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 		if set.DeletionTimestamp.IsZero() && !r.watch.Foreign(set) {
 			errs = append(errs, r.deleteIfUnchanged(ctx, s.deployment.UID, set, "MachineDeploymentDeleted")) // it may have been released
 		}
+	}
+	if refusal := results.Refusal(kerrors.NewAggregate(errs)); refusal != "" && s.blocked == nil {
+		s.blocked = errors.New(refusal)
 	}
 	again, err := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate(append(errs, err)); err != nil {

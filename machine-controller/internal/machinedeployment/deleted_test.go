@@ -98,6 +98,32 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	}
 }
 
+// TestRefusedDeletionOfAMachineSetIsReported deletes a deployment with a MachineSet that an admission policy protects.
+func TestRefusedDeletionOfAMachineSetIsReported(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
+	set := setOf(md, "set", "v1.36.1")
+	r := reconcilerWith(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if _, is := o.(*clusterv1.MachineSet); is {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, o.GetName(), errors.New("it is protected"))
+			}
+			return c.Delete(ctx, o, options...)
+		},
+	}, testenv.Cluster(""), md, set)
+	r.setUp()
+	if err := r.Client.Delete(t.Context(), md); err != nil {
+		t.Fatal(err)
+	}
+	r.get(t, md)
+	_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again
+	r.get(t, md)
+	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, "it is protected") {
+		t.Errorf("the condition Deleting has the message %q", message)
+	}
+}
+
 // TestDeletionWaitsForUnseenSets deletes a deployment just after it has created a MachineSet that the cache does not show.
 func TestDeletionWaitsForUnseenSets(t *testing.T) {
 	t.Parallel()

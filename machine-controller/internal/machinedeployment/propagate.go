@@ -36,7 +36,7 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 				s.sets[i] = written
 				continue
 			}
-			if !permanentlyRefused(err) {
+			if !results.IsRefused(err) {
 				return results.IgnoreNotFoundOrConflict(err)
 			}
 			blocked = err

@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/runtime/results"
 )
 
 // rollBack restores an earlier revision if an annotation requests it. A revision that does not exist, or that the API
@@ -34,7 +34,7 @@ func (r *Reconciler) rollBack(ctx context.Context, s *state) error {
 			rolledBack(r.Events, md, set)
 			return nil
 		}
-		if !permanentlyRefused(err) {
+		if !results.IsRefused(err) {
 			return fmt.Errorf("rolling MachineDeployment back: %w", err)
 		}
 		failure, reason = fmt.Errorf("the API server refuses the template of that revision: %w", err), RollbackRefusedReason
@@ -58,9 +58,4 @@ func (r *Reconciler) reportRollbackFailed(ctx context.Context, md *clusterv1.Mac
 	ctrl.LoggerFrom(ctx).Info("rejected rollback of MachineDeployment", "reason", reason, "message", failure.Error())
 	notRolledBack(r.Events, md, failure)
 	return nil
-}
-
-// permanentlyRefused reports whether the API server will refuse the same write every time.
-func permanentlyRefused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }

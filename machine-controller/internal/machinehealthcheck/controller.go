@@ -83,7 +83,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.otherChecks), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), healthInputChanged())).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(watch.ChildPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(predicate.Or(clusterpredicate.StateChanged(), clusterReadyChanged()))).
 		WatchesRawSource(aggregated(r.Workloads.NodeEvents(r.checksOfNode))).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.checksOfConnection)).
 		WithOptions(options).

@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"drover.io/machine-controller/internal/testenv"
 )
@@ -35,6 +38,30 @@ func TestTargetsAreTheManagersOwn(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"m-own"}, names); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+}
+
+// TestClusterThatBecomesReadyTriggersItsChecks changes the conditions before which no Machine is evaluated.
+func TestClusterThatBecomesReadyTriggersItsChecks(t *testing.T) {
+	t.Parallel()
+	cluster := func(infrastructure, controlPlane metav1.ConditionStatus, message string) *clusterv1.Cluster {
+		c := testenv.Cluster("ns")
+		conditions.Set(c, metav1.Condition{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: infrastructure, Reason: "Test", Message: message})
+		conditions.Set(c, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: controlPlane, Reason: "Test"})
+		return c
+	}
+	before := cluster(metav1.ConditionFalse, metav1.ConditionFalse, "")
+	got := map[string]bool{}
+	for name, after := range map[string]*clusterv1.Cluster{
+		"its infrastructure is ready":      cluster(metav1.ConditionTrue, metav1.ConditionFalse, ""),
+		"its control plane is initialized": cluster(metav1.ConditionFalse, metav1.ConditionTrue, ""),
+		"another message":                  cluster(metav1.ConditionFalse, metav1.ConditionFalse, "other"),
+	} {
+		got[name] = clusterReadyChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
+	want := map[string]bool{"its infrastructure is ready": true, "its control plane is initialized": true, "another message": false}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what triggers a reconcile (-want +got):\n%s", diff)
 	}
 }
 

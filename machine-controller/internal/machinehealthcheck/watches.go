@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,6 +20,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/runtime/predicates"
 )
 
 // The mappers below read from the cache. One that fails triggers no reconcile; the periodic resync
@@ -117,6 +119,20 @@ type delayedQueue struct {
 
 // Add adds the request after a moment.
 func (q delayedQueue) Add(request reconcile.Request) { q.AddAfter(request, coalesce.Window) }
+
+// clusterReadyChanged passes the changes of the conditions of a Cluster without which none of its Machines is evaluated.
+func clusterReadyChanged() predicate.Predicate {
+	type state struct{ infrastructure, controlPlane bool }
+	changed := predicates.Changed(func(object client.Object) state {
+		cluster, ok := object.(*clusterv1.Cluster)
+		return state{
+			ok && conditions.IsTrue(cluster, clusterv1.ClusterInfrastructureReadyCondition),
+			ok && conditions.IsTrue(cluster, clusterv1.ClusterControlPlaneInitializedCondition),
+		}
+	})
+	changed.DeleteFunc = func(event.DeleteEvent) bool { return false }
+	return changed
+}
 
 // healthInputChanged passes the changes of a Machine on which a finding, or a budget, can depend.
 func healthInputChanged() predicate.Predicate {

@@ -8,6 +8,7 @@ package machineset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -85,7 +86,7 @@ type state struct {
 	created int
 	// cacheCurrent is whether machines shows every write of this manager.
 	cacheCurrent bool
-	// remediated is whether Machines were deleted, or should have been, to be replaced.
+	// remediated is whether Machines were deleted to be replaced, or may have been.
 	remediated bool
 	// blocked is why missing Machines cannot be created, or Machines not be reconciled at all.
 	blocked error
@@ -237,6 +238,9 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 		_, err := r.deleter.DeleteIfUnchanged(ctx, s.set, m, deletion.ReasonSetDeleted)
 		return err
 	})
+	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
+		s.blocked = errors.New(refusal)
+	}
 	next, err := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err

@@ -8,11 +8,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -32,6 +34,9 @@ import (
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
+
+// refusedRetry is how often to try again to delete an unhealthy Machine whose deletion the API server refuses.
+const refusedRetry = time.Minute
 
 // remediator deletes Machines that a health check has marked, no more at once than the budget allows, and records which
 // Machine replaces which.
@@ -57,9 +62,7 @@ func (r *remediator) run(ctx context.Context, s *state) (reconcile.Result, error
 	if !s.cacheCurrent {
 		return reconcile.Result{}, nil
 	}
-	result, err := r.remediate(ctx, s)
-	s.remediated = s.remediated || err != nil
-	return result, err
+	return r.remediate(ctx, s)
 }
 
 func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result, error) {
@@ -83,13 +86,16 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 		errs = append(errs, results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, plan.reason, plan.message)))
 	}
 	for _, m := range plan.now {
-		errs = append(errs, r.replaceMachine(ctx, s, m))
+		refused, err := r.replaceMachine(ctx, s, m)
+		if errs = append(errs, err); refused {
+			result = results.Earliest(result, reconcile.Result{RequeueAfter: refusedRetry})
+		}
+		s.remediated = s.remediated || !refused
 	}
 	if len(plan.wait) > 0 {
 		ctrl.LoggerFrom(ctx).V(1).Info("did not replace unhealthy Machines", "count", len(plan.wait), "reason", plan.reason, "message", plan.message)
 		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
 	}
-	s.remediated = len(plan.now) > 0
 	return result, kerrors.NewAggregate(errs)
 }
 
@@ -161,14 +167,19 @@ func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1
 	return plan, err
 }
 
-// isCurrent reports whether the set has the template of its MachineDeployment.
+// isCurrent reports whether the set is the one whose Machines the MachineDeployment keeps: the set with its template or, while
+// there is none and the MachineDeployment begins no revision for it, the newest one. That lasts as long as spec.paused or the
+// annotation of a pause is set, or a template that it refers to does not exist.
 func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (bool, error) {
 	sets, err := index.MachineSetsOf(ctx, r.client, md.Namespace, md.UID)
 	if err != nil {
 		return false, err
 	}
-	current, _ := revision.FindNewMachineSet(md, sets, r.clock.Now())
-	return current != nil && current.UID == set.UID, nil
+	if current, _ := revision.FindNewMachineSet(md, sets, r.clock.Now()); current != nil {
+		return current.UID == set.UID, nil
+	}
+	waits := md.Status.ObservedGeneration == md.Generation || annotation.Present(md, clusterv1.PausedAnnotation) // or it may begin one now
+	return waits && revision.Of(set) == revision.Of(md), nil
 }
 
 // deploymentOf reads the MachineDeployment that controls the set; nil for a set without one.
@@ -262,31 +273,48 @@ func (r *remediator) setOwnerRemediated(ctx context.Context, s *state, before *c
 }
 
 // replaceMachine deletes one marked Machine, if the API server shows it as the cache did: the mark may have been removed, or
-// an operator have exempted the Machine, a moment ago. The deletion has the version that was read last as a precondition.
-func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
+// an operator have exempted the Machine, a moment ago. The deletion has the version that was read last as a precondition. It
+// reports whether the API server refuses the deletion.
+func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.Machine) (refused bool, err error) {
 	latest := &clusterv1.Machine{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(m), latest); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("reading Machine %q: %w", m.Name, err))
+		return false, client.IgnoreNotFound(fmt.Errorf("reading Machine %q: %w", m.Name, err))
 	}
 	if latest.UID != m.UID || r.deleter.Watch.Foreign(latest) || !remediation.Needed(latest) || !metav1.IsControlledBy(latest, s.set) {
-		return nil // the event of the change triggers another reconcile
+		return false, nil // the event of the change triggers another reconcile
 	}
 	deleting := latest.DeepCopy()
 	if i := slices.Index(s.machines, m); i >= 0 {
 		s.machines[i] = deleting
 	}
-	conditions.Set(deleting, metav1.Condition{
-		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
-		Reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, Message: "The Machine is being deleted",
-	})
+	if !health.RefusedByOwner(latest) { // or each attempt after a refusal would change the condition twice
+		conditions.Set(deleting, metav1.Condition{
+			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+			Reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, Message: "The Machine is being deleted",
+		})
+	}
 	if err := patch.Status(ctx, r.client, latest, deleting); err != nil {
-		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
+		return false, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
 	}
 	deleted, err := r.deleter.DeleteIfUnchanged(ctx, s.set, deleting, deletion.ReasonRemediation)
+	if refusal := results.Refusal(err); refusal != "" {
+		return true, r.deletionRefused(ctx, s, deleting, refusal)
+	}
 	if err != nil || !deleted {
-		return err
+		return false, err
 	}
 	replacing(r.events, s.set, m)
 	metrics.Replaced(client.ObjectKey{Namespace: s.set.Namespace, Name: s.set.Spec.ClusterName})
-	return nil
+	return false, nil
+}
+
+// deletionRefused reports that the API server refuses to delete a Machine, which has no place in the budget then.
+func (r *remediator) deletionRefused(ctx context.Context, s *state, m *clusterv1.Machine, refusal string) error {
+	r.guard.ReplacementRefused(m.UID)
+	message := "The Machine cannot be replaced: " + refusal
+	ctrl.LoggerFrom(ctx).V(1).Info("did not replace unhealthy Machine", "Machine", klog.KObj(m), "message", message)
+	if conditions.GetMessage(m, clusterv1.MachineOwnerRemediatedCondition) != message {
+		replacementRefused(r.events, s.set, fmt.Sprintf("Machine %s: %s", m.Name, message))
+	}
+	return results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, clusterv1.MachineSetMachineCannotBeRemediatedReason, message))
 }

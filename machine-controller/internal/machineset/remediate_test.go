@@ -186,6 +186,7 @@ func TestSupersededSetLeavesRemediationToTheRollout(t *testing.T) {
 			s := store(t, 1, nil, "failed")
 			md := validDeployment(s.set.Namespace)
 			md.Spec.Template.Spec.Version, md.Spec.ClusterName = "v1.36.9", "c"
+			md.Annotations = nil // it is not paused
 			if err := s.client.Create(t.Context(), md); err != nil {
 				t.Fatal(err)
 			}
@@ -212,6 +213,56 @@ func TestSupersededSetLeavesRemediationToTheRollout(t *testing.T) {
 			}
 			if reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineCannotBeRemediatedReason || m.DeletionTimestamp != nil {
 				t.Errorf("the reason is %q, deleted at %v", reason, m.DeletionTimestamp)
+			}
+		})
+	}
+}
+
+// TestNewestSetReplacesWhileANewTemplateWaits has an unhealthy Machine in the only set of a MachineDeployment whose template has
+// changed since, and for which no MachineSet is created yet.
+func TestNewestSetReplacesWhileANewTemplateWaits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change   func(*clusterv1.MachineDeployment)
+		observed bool
+		want     bool
+	}{
+		"while spec.paused is set": {observed: true, want: true, change: func(md *clusterv1.MachineDeployment) { md.Spec.Paused = new(true) }},
+		"while the MachineDeployment is paused by its annotation": {want: true, change: func(md *clusterv1.MachineDeployment) {
+			md.Annotations[clusterv1.PausedAnnotation] = ""
+		}},
+		"while the new template does not exist":      {observed: true, want: true, change: func(*clusterv1.MachineDeployment) {}},
+		"not before the template is observed":        {change: func(*clusterv1.MachineDeployment) {}},
+		"not once the revision of the rollout began": {observed: true, change: func(md *clusterv1.MachineDeployment) { md.Annotations[clusterv1.RevisionAnnotation] = "2" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, 1, func(set *clusterv1.MachineSet) {
+				set.Annotations = map[string]string{clusterv1.RevisionAnnotation: "1"}
+			}, "failed")
+			md := validDeployment(s.set.Namespace)
+			md.Spec.Template.Spec.Version, md.Spec.ClusterName = "v1.36.9", "c"
+			md.Annotations = map[string]string{clusterv1.RevisionAnnotation: "1"}
+			test.change(md)
+			if err := s.client.Create(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
+			if test.observed {
+				md.Status.ObservedGeneration = md.Generation
+				if err := s.client.Status().Update(t.Context(), md); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := s.set.DeepCopy()
+			s.set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+			if err := s.client.Patch(t.Context(), s.set, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the first gives the Machine the label of the MachineDeployment
+				s.reconcileOnce(t)
+			}
+			if diff := cmp.Diff(map[string]bool{"failed": test.want}, s.machines(t, "failed")); diff != "" {
+				t.Errorf("Machines, and whether they are being deleted (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func TestReplaceMachineReadsLive(t *testing.T) {
 				exempt(t, inner, m)
 			}
 			s := &state{set: set, cluster: cluster, machines: []*clusterv1.Machine{cached}}
-			if err := r.remediator().replaceMachine(t.Context(), s, cached); err != nil {
+			if _, err := r.remediator().replaceMachine(t.Context(), s, cached); err != nil {
 				t.Fatal(err)
 			}
 			err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m)

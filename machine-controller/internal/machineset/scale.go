@@ -193,7 +193,9 @@ func (sc *scaler) deleteSurplus(ctx context.Context, s *state, surplus int) (rec
 	}
 	seed := fmt.Sprintf("%s/%d", s.set.UID, s.set.Generation)
 	ordered := priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)
-	return reconcile.Result{}, sc.deleter.DeleteAll(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
+	err := sc.deleter.DeleteAll(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
+	s.scaleDownBlocked = results.Refusal(err)
+	return reconcile.Result{}, err
 }
 
 // isCurrent reports whether the API server has the same number of replicas. The cache of a new leader may show an older

@@ -115,6 +115,9 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 	return choice, nil
 }
 
+// ReplacementRefused records that a Machine that Replace has allowed was not deleted, and is not about to be.
+func (g *Guard) ReplacementRefused(machine types.UID) { g.reserved().cancelReplacement(machine) }
+
 // PolicyFor returns the settings for the Machines of a MachineDeployment, or of a MachineSet without one; owner is nil for
 // a Machine without either. Where no MachinePolicy has a budget for it, spec.remediation.maxInFlight of a
 // MachineDeployment is the budget.

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/runtime/requesterror"
+	"drover.io/runtime/results"
 )
 
 // instanceStep deletes the InfraMachine and waits until its instance is gone with it.
@@ -65,6 +67,9 @@ func (d objectDeleter) run(ctx context.Context, m *clusterv1.Machine, object Obj
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		waiting.RequeueAfter = time.Second
 		return waiting, nil
+	}
+	if results.IsRefused(err) {
+		waiting.Message = requesterror.Truncate(fmt.Sprintf("%s, which the API server refuses: %v", waiting.Message, err))
 	}
 	if err != nil {
 		return waiting, fmt.Errorf("deleting %s %q: %w", object.GetKind(), object.GetName(), err)

@@ -4,6 +4,7 @@
 package deletion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ func TestObjectDeleter(t *testing.T) {
 			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: uid, Controller: new(true)}})
 		}
 	}
+	forbidden := apierrors.NewForbidden(corev1.Resource("things"), "x", errors.New("protected"))
 	conflict := apierrors.NewConflict(corev1.Resource("things"), "x", errors.New("another UID"))
 	for name, test := range map[string]struct {
 		object  Object
@@ -42,6 +44,7 @@ func TestObjectDeleter(t *testing.T) {
 		after   time.Duration
 		deletes int
 		fails   bool
+		message string
 	}{
 		"is done when the object does not exist":          {object: Object{Err: notFound}, done: true},
 		"waits when it is unknown whether it exists":      {object: Object{Err: errors.New("boom")}, after: objectRetry},
@@ -53,6 +56,9 @@ func TestObjectDeleter(t *testing.T) {
 		"waits until the Machine controls the object":     {object: there(func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), after: time.Second},
 		"waits where another Machine is the controller":   {object: there(controlledBy("other-uid")), after: time.Second},
 		"reports a deletion that was refused":             {object: there(), answer: errors.New("refused"), deletes: 1, fails: true},
+		"reports in the condition a deletion that no attempt changes": {
+			object: there(), answer: forbidden, deletes: 1, fails: true, message: `m, which the API server refuses: things "x" is forbidden: protected`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +84,7 @@ func TestObjectDeleter(t *testing.T) {
 			if progress.Done != test.done || progress.RequeueAfter != test.after || deletes != test.deletes || (err != nil) != test.fails {
 				t.Errorf("progress %+v, %d deletions, error %v", progress, deletes, err)
 			}
-			if !progress.Done && (progress.Reason != "r" || progress.Message != "m") {
+			if !progress.Done && (progress.Reason != "r" || progress.Message != cmp.Or(test.message, "m")) {
 				t.Errorf("the condition gets reason %q and message %q", progress.Reason, progress.Message)
 			}
 		})

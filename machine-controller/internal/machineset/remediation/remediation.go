@@ -16,8 +16,13 @@ import (
 	"drover.io/machine-controller/internal/health"
 )
 
+// maxInFlight is how many Machines of a set are replaced at once, whatever the budget is: an annotation of the set has a record
+// of each, and all annotations of an object together have 256 KiB.
+const maxInFlight = 1000
+
 // Candidates returns the Machines that need remediation, in the order in which they are replaced: replacements that failed
-// before they settled, which hold a place in the budget until then, those that a person annotated, then the newest.
+// before they settled, which hold a place in the budget until then, those that a person annotated, then the newest. One that
+// could not be deleted before is the last.
 func Candidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	var candidates []*clusterv1.Machine
 	for _, m := range machines {
@@ -27,6 +32,8 @@ func Candidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	}
 	rank := func(m *clusterv1.Machine) int {
 		switch {
+		case health.RefusedByOwner(m):
+			return 3
 		case health.Unsettled(m):
 			return 0
 		case annotation.Present(m, clusterv1.RemediateMachineAnnotation):
@@ -51,7 +58,7 @@ func Needed(m *clusterv1.Machine) bool {
 
 // WithinBudget splits the candidates into those that the budget allows and the others.
 func WithinBudget(candidates, machines []*clusterv1.Machine, inFlight []health.InFlightReplacement, limit int) (now, wait []*clusterv1.Machine) {
-	places := min(max(0, limit-health.Busy(machines, inFlight)), len(candidates))
+	places := min(max(0, min(limit, maxInFlight)-health.Busy(machines, inFlight)), len(candidates))
 	return candidates[:places], candidates[places:]
 }
 

@@ -4,10 +4,12 @@
 package remediation
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -58,6 +60,11 @@ func TestCandidatesForRemediation(t *testing.T) {
 		unhealthyMachine("twin-b", 3, healthCheckFailed),
 		unhealthyMachine("twin-a", 3, healthCheckFailed),
 		unhealthyMachine("ordered", 2, healthCheckFailed, annotatedForRemediation),
+		unhealthyMachine("refused", 10, healthCheckFailed, replacementOf("gone"), func(m *clusterv1.Machine) {
+			conditions.Set(m, metav1.Condition{
+				Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetMachineCannotBeRemediatedReason,
+			})
+		}),
 		unhealthyMachine("exempt", 5, healthCheckFailed, func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
 		}),
@@ -66,7 +73,7 @@ func TestCandidatesForRemediation(t *testing.T) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 		}),
 	})
-	if diff := cmp.Diff([]string{"ordered", "twin-a", "twin-b", "old"}, names(waiting)); diff != "" {
+	if diff := cmp.Diff([]string{"ordered", "twin-a", "twin-b", "old", "refused"}, names(waiting)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
@@ -114,6 +121,24 @@ func TestWithinBudget(t *testing.T) {
 				t.Errorf("%d now and %d later make %d", len(now), len(wait), len(waiting))
 			}
 		})
+	}
+}
+
+// TestWithinBudgetIsRecordable has a budget of more replacements than the annotations of a MachineSet can record.
+func TestWithinBudgetIsRecordable(t *testing.T) {
+	t.Parallel()
+	waiting := make([]*clusterv1.Machine, 10_000)
+	for i := range waiting {
+		waiting[i] = unhealthyMachine(fmt.Sprintf("%063d", i), 1, healthCheckFailed)
+	}
+	now, _ := WithinBudget(waiting, waiting, nil, len(waiting))
+	set, inFlight := &clusterv1.MachineSet{}, []health.InFlightReplacement(nil)
+	for _, m := range now {
+		inFlight = append(inFlight, health.InFlightReplacement{Machine: m.Name, Attempt: 1000, Newest: m.CreationTimestamp})
+	}
+	health.SetInFlightReplacements(set, inFlight)
+	if err := apivalidation.ValidateAnnotationsSize(set.Annotations); len(now) == 0 || err != nil {
+		t.Errorf("%d replacements: %v", len(now), err)
 	}
 }
 
