@@ -77,6 +77,15 @@ for command in infra-providers/cmd/*; do
   role infra-providers "drover-infra-$cloud" "config/rbac/$cloud" ./internal/... "./$cloud/..." "./cmd/$cloud/..."
 done
 
+# The plugin compares what is installed with these roles.
+roles=kubectl-drover/internal/check/roles
+rm -rf "$roles" && mkdir "$roles"
+cp machine-controller/config/rbac/role.yaml "$roles/machine-controller.yaml"
+cp bootstrap/config/rbac/role.yaml "$roles/bootstrap.yaml"
+for folder in infra-providers/config/rbac/*; do
+  cp "$folder/role.yaml" "$roles/infra-$(basename "$folder").yaml"
+done
+
 # The reference of metrics, from their declarations. All infrastructure providers have the same ones.
 page=$root/docs/reference/metrics.md
 cp hack/reference/metrics.txt "$scratch/metrics.md"

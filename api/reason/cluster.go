@@ -73,7 +73,7 @@ func clusterConnection() []Entry {
 			reason{policyv1.ClaimedReason, "True", "this management cluster acts on the workload cluster", Nobody, "", ""},
 			reason{policyv1.NotClaimedYetReason, "Unknown", "the workload cluster has not been reached since the controller started, or its claim could not be written; nothing is created, replaced or deleted until then", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
 			reason{policyv1.ClaimedElsewhereReason, "False", "another management cluster acts on the workload cluster, so this one does nothing", Operator,
-				"delete the Cluster in the management cluster that is not to act, after it was paused; if the other one is lost for good, take the claim over as the message has it", ""},
+				"turn off the management cluster that is not to act, or pause the Cluster there, and delete nothing in a copy: its infrastructure machines have the instances of its original; if the other one is lost for good, take the claim over as the message has it", ""},
 			reason{policyv1.ClaimForbiddenReason, "False", "the user of the kubeconfig may not read and write the Lease of the claim", WorkloadAdmin,
 				"apply machine-controller/config/workload in the workload cluster", ""},
 		),

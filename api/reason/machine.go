@@ -118,7 +118,7 @@ func machineHealth() []Entry {
 		),
 		condition(machineKind, clusterv1.MachineOwnerRemediatedCondition,
 			reason{clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, "False", "the Machine is marked for replacement by its owner", Drover, "", ""},
-			reason{clusterv1.MachineSetMachineRemediationDeferredReason, "False", "the MachineSet waits before it replaces the Machine; the message has the limit or freeze", Operator, "see the message; to replace it anyway, delete the Machine", "kubectl delete machine {name} --namespace {namespace}"},
+			reason{clusterv1.MachineSetMachineRemediationDeferredReason, "False", "the MachineSet waits before it replaces the Machine; the message has the limit or freeze", Operator, "find out what makes the Machines unhealthy; this one is replaced once the limit of the message permits it, and at once if it is deleted", "kubectl drover describe cluster/{cluster} --namespace {namespace}"},
 			reason{clusterv1.MachineSetMachineCannotBeRemediatedReason, "False", "its MachineSet is superseded, and the rollout replaces the Machine; or the API server refuses to delete it, and the message has why", Drover, "where the message has a refusal: change the admission policy or permission that it names", ""},
 			reason{clusterv1.MachineSetMachineRemediationMachineDeletingReason, "False", "the Machine is being replaced", Drover, "", ""},
 		),

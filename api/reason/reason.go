@@ -9,6 +9,7 @@ package reason
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -58,13 +59,27 @@ type Entry struct {
 func (e Entry) Fine() bool { return e.Actor == Nobody }
 
 // All are the entries of all kinds, in the order of the page.
-func All() []Entry {
+func All() []Entry { return slices.Clone(all()) }
+
+// all is made once: whoever asks about thousands of Machines asks for each.
+var all = sync.OnceValue(func() []Entry {
 	return slices.Concat(
 		cluster(), machineDeployment(), machineSet(), machine(),
 		machineHealthCheck(), machinePolicy(),
 		bootstrapConfig(), infraMachine(), infraMachineTemplate(), restartRemediation(),
 	)
-}
+})
+
+// byReason has the entries of all kinds.
+var byReason = sync.OnceValue(func() map[[3]string]Entry {
+	entries := map[[3]string]Entry{}
+	for _, e := range all() {
+		if _, twice := entries[[3]string{e.Kind, e.Condition, e.Reason}]; !twice {
+			entries[[3]string{e.Kind, e.Condition, e.Reason}] = e
+		}
+	}
+	return entries
+})
 
 // Find returns the entry of a reason. A condition of a Machine or Cluster that mirrors another object has the reasons of
 // that object.
@@ -78,12 +93,8 @@ func Find(kind, condition, reason string) (Entry, bool) {
 }
 
 func find(kind, condition, reason string) (Entry, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(e Entry) bool { return e.Kind == kind && e.Condition == condition && e.Reason == reason })
-	if i < 0 {
-		return Entry{}, false
-	}
-	return all[i], true
+	entry, found := byReason()[[3]string{kind, condition, reason}]
+	return entry, found
 }
 
 // Group is the kind under which the table has a kind: the machines and machine templates of all clouds are one each.

@@ -69,10 +69,17 @@ type objects struct {
 	nameLabel string
 }
 
-// admit reports whether an object has or may have series.
-func (o *objects) admit(key client.ObjectKey) bool {
+// record writes to the series of an object that has some, or may have. Meanwhile none end, so that none is left which is not known.
+func (o *objects) record(key client.ObjectKey, write func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.admit(key) {
+		write()
+	}
+}
+
+// admit reports whether an object has or may have series. The caller holds the lock.
+func (o *objects) admit(key client.ObjectKey) bool {
 	if _, has := o.known[key]; has {
 		return true
 	}
@@ -118,9 +125,7 @@ func NewObjectCounter(nameLabel string, o Options) *ObjectCounter {
 
 // Inc adds one for an object. The values are those of all labels.
 func (c *ObjectCounter) Inc(object client.ObjectKey, values ...string) {
-	if c.objects.admit(object) {
-		c.vec.WithLabelValues(values...).Inc()
-	}
+	c.objects.record(object, func() { c.vec.WithLabelValues(values...).Inc() })
 }
 
 // Describe is for the collector.
@@ -147,9 +152,7 @@ func NewObjectHistogram(nameLabel string, o Options) *ObjectHistogram {
 
 // Observe counts a value for an object. The values are those of all labels.
 func (h *ObjectHistogram) Observe(value float64, object client.ObjectKey, values ...string) {
-	if h.objects.admit(object) {
-		h.vec.WithLabelValues(values...).Observe(value)
-	}
+	h.objects.record(object, func() { h.vec.WithLabelValues(values...).Observe(value) })
 }
 
 // Describe is for the collector.

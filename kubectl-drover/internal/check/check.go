@@ -46,10 +46,12 @@ type Result struct {
 type Checker struct {
 	*object.Reader
 	Now time.Time
-	// Installed is the namespace of the managers.
-	Installed string
+	// ManagerNamespace is the namespace of the managers.
+	ManagerNamespace string
 	// Namespace limits the checks of Clusters and their objects; empty is all namespaces.
 	Namespace string
+	// Release is the version of this plugin, with whose roles the installed ones are compared.
+	Release string
 	// Version asks the API server for its version.
 	Version func() (*version.Info, error)
 }

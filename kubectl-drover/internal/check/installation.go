@@ -12,7 +12,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -89,96 +88,115 @@ func (c *Checker) definition(ctx context.Context, want *apiextensionsv1.CustomRe
 }
 
 var (
-	roleKind       = object.Kind{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("ClusterRole"), Resource: "clusterroles"}
 	deploymentKind = object.Kind{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Resource: "deployments"}
 	leaseKind      = object.Kind{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Resource: "leases"}
 )
 
+// managerPrefix begins the name of every manager.
+const managerPrefix = "drover-"
+
 // core are the managers without which nothing works.
 var core = []string{"drover-machine-controller", "drover-bootstrap"}
 
-// roles checks that the ClusterRoles of the core are there. Those of a provider come with it.
-func (c *Checker) roles(ctx context.Context) []Result {
-	var missing []string
-	for _, name := range core {
-		err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &rbacv1.ClusterRole{})
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, name)
-		} else if err != nil {
-			return unread("roles", c.Explain(err, roleKind, ""))
-		}
+// deployments are those of the managers in the namespace of the installation.
+func (c *Checker) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	if err := c.Client.List(ctx, list, client.InNamespace(c.ManagerNamespace)); err != nil {
+		return nil, c.Explain(err, deploymentKind, c.ManagerNamespace)
 	}
-	if len(missing) > 0 {
-		return []Result{failed("roles", "install the manifests of the release", "ClusterRoles are missing: %s", strings.Join(missing, ", "))}
-	}
-	return ok("roles", "the ClusterRoles of the core are there")
+	return slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return !strings.HasPrefix(d.Name, managerPrefix) }), nil
 }
 
 // managers checks that every manager runs, and that all are of one version.
 func (c *Checker) managers(ctx context.Context) []Result {
-	list := &appsv1.DeploymentList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(c.Installed)); err != nil {
-		return unread("managers", c.Explain(err, deploymentKind, c.Installed))
+	deployments, err := c.deployments(ctx)
+	if err != nil {
+		return unread("managers", err)
+	}
+	if len(deployments) == 0 {
+		return []Result{{"managers", Unknown, fmt.Sprintf("there are none in namespace %s; --installed-in names another", c.ManagerNamespace), ""}}
 	}
 	var results []Result
-	var names []string
-	tags := map[string][]string{}
-	for i := range list.Items {
-		d := &list.Items[i]
-		if !strings.HasPrefix(d.Name, "drover-") {
-			continue
-		}
-		names = append(names, d.Name)
+	installed := map[string]bool{}
+	for i := range deployments {
+		d := &deployments[i]
+		installed[d.Name] = true
 		if d.Status.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0 {
 			results = append(results, failed("managers", fmt.Sprintf("kubectl describe deployment %s --namespace %s", d.Name, d.Namespace), "%s has no available replica", d.Name))
 		}
-		for _, container := range d.Spec.Template.Spec.Containers {
-			tags[tagOf(container.Image)] = append(tags[tagOf(container.Image)], d.Name)
-		}
-	}
-	if len(names) == 0 {
-		return []Result{{"managers", Unknown, fmt.Sprintf("there are none in namespace %s; --installed-in names another", c.Installed), ""}}
 	}
 	for _, name := range core {
-		if !slices.Contains(names, name) {
-			results = append(results, warning("managers", "", "%s is not in namespace %s", name, c.Installed))
+		if !installed[name] {
+			results = append(results, warning("managers", "", "%s is not in namespace %s", name, c.ManagerNamespace))
 		}
 	}
-	if len(tags) > 1 {
-		var all []string
-		for tag, users := range tags {
-			all = append(all, fmt.Sprintf("%s (%s)", tag, strings.Join(users, ", ")))
-		}
-		slices.Sort(all)
-		results = append(results, warning("versions", "install one release of all managers", "the managers have different versions: %s", strings.Join(all, ", ")))
-	}
+	results = append(results, versions(deployments)...)
 	if len(results) == 0 {
-		return ok("managers", "%d run", len(names))
+		return ok("managers", "%d run", len(deployments))
 	}
 	return results
 }
 
-func tagOf(image string) string {
-	if _, digest, found := strings.Cut(image, "@"); found {
-		return digest
+// versions checks that all managers are of one version, as far as their images have one.
+func versions(deployments []appsv1.Deployment) []Result {
+	users := map[string][]string{}
+	for i := range deployments {
+		if version := versionOf(&deployments[i]); version != "" {
+			users[version] = append(users[version], deployments[i].Name)
+		}
 	}
-	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
-		return image[i+1:]
+	if len(users) < 2 {
+		return nil
 	}
-	return "latest"
+	var all []string
+	for version, names := range users {
+		all = append(all, fmt.Sprintf("%s (%s)", version, strings.Join(names, ", ")))
+	}
+	slices.Sort(all)
+	return []Result{warning("versions", "install one release of all managers", "the managers have different versions: %s", strings.Join(all, ", "))}
 }
 
-// leases checks that every manager that was elected still holds its Lease.
+// versionOf is the version of a manager, by the tag of its image; empty if it is not known, as with a digest alone. Other
+// containers of its pod are not of Drover.
+func versionOf(d *appsv1.Deployment) string {
+	for _, container := range d.Spec.Template.Spec.Containers {
+		if container.Name != managerContainer {
+			continue
+		}
+		image, _, digest := strings.Cut(container.Image, "@")
+		if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+			return image[i+1:]
+		}
+		if !digest {
+			return "latest"
+		}
+	}
+	return ""
+}
+
+// managerContainer is the container of a manager in its pod.
+const managerContainer = "manager"
+
+// leases checks that every manager that was elected still holds its Lease. That of a manager which was removed, or has no replicas,
+// stays behind.
 func (c *Checker) leases(ctx context.Context) []Result {
+	deployments, err := c.deployments(ctx)
+	if err != nil {
+		return unread("leases", err)
+	}
+	running := map[string]bool{}
+	for i := range deployments {
+		running[deployments[i].Name] = ptr.Deref(deployments[i].Spec.Replicas, 1) > 0
+	}
 	list := &coordinationv1.LeaseList{}
-	if err := c.Client.List(ctx, list, client.InNamespace(c.Installed)); err != nil {
-		return unread("leases", c.Explain(err, leaseKind, c.Installed))
+	if err := c.Client.List(ctx, list, client.InNamespace(c.ManagerNamespace)); err != nil {
+		return unread("leases", c.Explain(err, leaseKind, c.ManagerNamespace))
 	}
 	var results []Result
 	n := 0
 	for i := range list.Items {
 		lease := &list.Items[i]
-		if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		if !running[lease.Name] || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 			continue
 		}
 		n++
@@ -192,7 +210,7 @@ func (c *Checker) leases(ctx context.Context) []Result {
 	case len(results) > 0:
 		return results
 	case n == 0:
-		return []Result{{"leases", Unknown, fmt.Sprintf("there are none in namespace %s", c.Installed), ""}}
+		return []Result{{"leases", Unknown, fmt.Sprintf("there are none of managers in namespace %s", c.ManagerNamespace), ""}}
 	}
 	return ok("leases", "%d are renewed", n)
 }

@@ -11,14 +11,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/runtime/envtest"
 )
 
 // pool creates the MachineDeployment of testdata/tree.yaml in a namespace.
@@ -67,6 +71,11 @@ func TestActionsWriteOneFieldOnly(t *testing.T) {
 			args: []string{"thaw", "web", "--override"},
 			want: func(md *clusterv1.MachineDeployment) { annotate(md, "drover.io/freeze", "false") },
 			says: "MachineDeployment web thawed, and not frozen again for too many Machines\n",
+		},
+		"thaw-without-annotation": {
+			args: []string{"thaw", "web"},
+			want: func(*clusterv1.MachineDeployment) {},
+			says: "MachineDeployment web has no annotation drover.io/freeze; a freeze for too many Machines ends once the surplus is gone, or with --override\n",
 		},
 		"dry-run": {
 			args: []string{"freeze", "web", "--dry-run=server"},
@@ -269,6 +278,54 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// TestOrphansThatMustNotBeDeleted has objects without a Machine whose Cluster is paused, or claimed by another management cluster,
+// as in one that was restored; one that is paused itself; and one that a Machine of another project owns.
+func TestOrphansThatMustNotBeDeleted(t *testing.T) {
+	t.Parallel()
+	namespaceNamed(t, "kept-orphans")
+	c := management.Client(t)
+	for _, name := range []string{"paused", "claimed", "mine"} {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "kept-orphans", Name: name}}
+		cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: name + ".example.org", Port: 6443}
+		cluster.Spec.Paused = new(name == "paused")
+		if err := c.Create(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		claim := metav1.Condition{Type: "ManagementClaimed", Status: metav1.ConditionTrue, Reason: "Claimed", LastTransitionTime: metav1.NewTime(noon)}
+		if name == "claimed" {
+			claim.Status, claim.Reason = metav1.ConditionFalse, "ClaimedElsewhere"
+		}
+		cluster.Status.Conditions = []metav1.Condition{claim}
+		writeStatus(t, cluster)
+	}
+	for name, change := range map[string]func(*bootstrapv1.BootstrapConfig){
+		"of-paused":  func(b *bootstrapv1.BootstrapConfig) { b.Labels[clusterv1.ClusterNameLabel] = "paused" },
+		"of-claimed": func(b *bootstrapv1.BootstrapConfig) { b.Labels[clusterv1.ClusterNameLabel] = "claimed" },
+		"paused":     func(b *bootstrapv1.BootstrapConfig) { annotate(b, clusterv1.PausedAnnotation, "") },
+		"foreign": func(b *bootstrapv1.BootstrapConfig) {
+			b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.example.org/v1", Kind: "Machine", Name: "x", UID: "u", Controller: new(true)}}
+		},
+		"free": func(*bootstrapv1.BootstrapConfig) {},
+	} {
+		config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "kept-orphans", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "mine"}}}
+		config.Spec.OperatingSystem = "ubuntu"
+		change(config)
+		if err := c.Create(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubeconfig, later := admin(t, management), time.Now().Add(24*time.Hour)
+	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "kept-orphans", "--delete", "--yes", "-o", "json"); got.code != Failed || got.out != "" {
+		t.Errorf("with -o: exit code %d, output %q, error %q", got.code, got.out, got.err)
+	}
+	got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "kept-orphans", "--delete", "--yes")
+	golden(t, "testdata/orphans-kept.txt", fmt.Sprintf("%s%sexit code %d\n", got.out, got.err, got.code))
+	list := &bootstrapv1.BootstrapConfigList{}
+	if err := c.List(t.Context(), list, client.InNamespace("kept-orphans")); err != nil || len(list.Items) != 4 {
+		t.Errorf("%d objects are left, error %v", len(list.Items), err)
+	}
+}
+
 // TestDrainDryRun has a Node with a pod of each kind, in a real workload cluster.
 func TestDrainDryRun(t *testing.T) {
 	t.Parallel()
@@ -281,7 +338,11 @@ func TestDrainDryRun(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	budget.Spec.MinAvailable = new(intstr.FromInt32(1))
 	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	for _, o := range []client.Object{node, namespace, budget} {
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "d"}}
+	daemonSet.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "d"}}
+	daemonSet.Spec.Template.Labels = daemonSet.Spec.Selector.MatchLabels
+	daemonSet.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	for _, o := range []client.Object{node, namespace, budget, daemonSet} {
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -300,6 +361,10 @@ func TestDrainDryRun(t *testing.T) {
 		"daemon": func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "u", Controller: new(true)}}
 		},
+		"daemon-left": func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "gone", UID: "u", Controller: new(true)}}
+		},
+		"database": func(p *corev1.Pod) { p.Labels["kind"] = "database" },
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{}}}
 		pod.Spec.NodeName = node.Name
@@ -318,13 +383,62 @@ func TestDrainDryRun(t *testing.T) {
 	got := run(t, admin(t, management), "drain", "--dry-run", "machine/m", "--namespace", "drains")
 	golden(t, "testdata/drain-plan.txt", fmt.Sprintf("%s%sexit code %d\n", got.out, got.err, got.code))
 	pods := &corev1.PodList{}
-	if err := c.List(t.Context(), pods, client.InNamespace("shop")); err != nil || len(pods.Items) != 5 {
+	if err := c.List(t.Context(), pods, client.InNamespace("shop")); err != nil || len(pods.Items) != 7 {
 		t.Errorf("%d pods are left, error %v", len(pods.Items), err)
 	}
 	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp != nil {
 			t.Errorf("pod %s is being deleted", pod.Name)
 		}
+	}
+}
+
+// TestDrainDryRunIsRefused has a kubeconfig that may not evict: neither could the drain.
+func TestDrainDryRunIsRefused(t *testing.T) {
+	t.Parallel()
+	namespaceNamed(t, "refused-drains")
+	apply(t, "testdata/drain-refused.yaml", "refused-drains")
+	c := empty.Client(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+	pod.Spec.NodeName = "refusing"
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	pod.Spec.AutomountServiceAccountToken = new(false)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reads"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reads"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reads"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "reads"}},
+	}
+	for _, o := range []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "refusing"}}, pod, role, binding} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user, err := empty.AddUser("reads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := envtest.AwaitAccess(t.Context(), user, authorizationv1.ResourceAttributes{Resource: "pods", Verb: "list"}); err != nil {
+		t.Fatal(err)
+	}
+	secretFor(t, "refused-drains", "prod", user)
+	got := run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
+	if got.code != NotWell || !strings.Contains(got.out, "blocked  default/web: ") || !strings.Contains(got.out, `User "reads" cannot create resource "pods/eviction"`) {
+		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
+	}
+	m := &clusterv1.Machine{}
+	if err := management.Client(t).Get(t.Context(), client.ObjectKey{Namespace: "refused-drains", Name: "m"}, m); err != nil {
+		t.Fatal(err)
+	}
+	annotate(m, clusterv1.ExcludeNodeDrainingAnnotation, "")
+	if err := management.Client(t).Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	got = run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
+	if got.code != Well || !strings.Contains(got.out, "The Machine is not drained at all: it has the annotation") {
+		t.Errorf("without a drain: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"drover.io/kubectl-drover/internal/check"
+	droverversion "drover.io/runtime/version"
 )
 
 func newCheck(s *session) *cobra.Command {
@@ -40,8 +41,8 @@ func newCheck(s *session) *cobra.Command {
 			return err
 		}
 		checker := &check.Checker{
-			Reader: reader, Now: s.env.Now(), Installed: installed, Namespace: namespace,
-			Version: s.serverVersion,
+			Reader: reader, Now: s.env.Now(), ManagerNamespace: installed, Namespace: namespace,
+			Release: droverversion.Get().Version, Version: s.serverVersion,
 		}
 		results := checker.Run(cmd.Context())
 		if done, err := s.structured(o, results); err != nil || done {

@@ -13,7 +13,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"drover.io/kubectl-drover/internal/check"
 	"drover.io/runtime/envtest"
@@ -70,6 +73,54 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckOfARelease has an installation as the chart of a release makes it, after a provider was removed: the names of its
+// ClusterRoles end with the namespace, each image has a digest of its own, and the Lease of the provider stays behind.
+func TestCheckOfARelease(t *testing.T) {
+	t.Parallel()
+	namespaceNamed(t, "check-release")
+	c := management.Client(t)
+	for _, name := range []string{"drover-machine-controller", "drover-bootstrap"} {
+		content, err := os.ReadFile("../check/roles/" + strings.TrimPrefix(name, "drover-") + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.Unmarshal(content, role); err != nil {
+			t.Fatal(err)
+		}
+		role.Name += ":check-release"
+		running := managerIn("check-release", name, "v0.1.0@sha256:"+strings.Repeat(fmt.Sprint(len(name)%10), 64))
+		sidecar := corev1.Container{Name: "proxy", Image: "registry.example.org/proxy:v9"}
+		running.Spec.Template.Spec.Containers = append(running.Spec.Template.Spec.Containers, sidecar)
+		for _, o := range []client.Object{role, running, leaseIn("check-release", name, noon.Add(-5*time.Second))} {
+			if err := c.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		running.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+		writeStatus(t, running)
+	}
+	if err := c.Create(t.Context(), leaseIn("check-release", "drover-infra-aws", noon.Add(-time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"check", "--namespace", "check-release", "--this-namespace", "--installed-in", "check-release"}
+	if got := run(t, admin(t, management), args...); got.code != Well || !strings.Contains(got.out, " ok, 0 warnings, 0 failed, 0 not checked\n") {
+		t.Errorf("exit code %d, output %s, error %q", got.code, got.out, got.err)
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "drover-bootstrap:check-release"}, role); err != nil {
+		t.Fatal(err)
+	}
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "events") })
+	if err := c.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	want := "warning  roles: ClusterRole drover-bootstrap:check-release does not permit what drover-bootstrap of this release does: create events.events.k8s.io, patch events.events.k8s.io\n"
+	if got := run(t, admin(t, management), args...); got.code != Well || !strings.Contains(got.out, want) {
+		t.Errorf("a role that lacks a permission: exit code %d, output %s, error %q", got.code, got.out, got.err)
+	}
+}
+
 // TestCheckWithoutDrover has an API server without the kinds.
 func TestCheckWithoutDrover(t *testing.T) {
 	t.Parallel()
@@ -79,8 +130,10 @@ func TestCheckWithoutDrover(t *testing.T) {
 	}
 }
 
-func manager(name, version string) *appsv1.Deployment {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "check", Name: name}}
+func manager(name, version string) *appsv1.Deployment { return managerIn("check", name, version) }
+
+func managerIn(namespace, name, version string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 	d.Spec.Template.Labels = map[string]string{"app": name}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Image: "registry.example.org:5000/drover/" + name + ":" + version}}
@@ -88,8 +141,12 @@ func manager(name, version string) *appsv1.Deployment {
 }
 
 func lease(name string, renewed time.Time) *coordinationv1.Lease {
+	return leaseIn("check", name, renewed)
+}
+
+func leaseIn(namespace, name string, renewed time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "check", Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: renewed}, LeaseDurationSeconds: new(int32(15)), HolderIdentity: new("pod")},
 	}
 }

@@ -50,13 +50,13 @@ func newDescribe(s *session) *cobra.Command {
 
 func (s *session) describe(ctx context.Context, reader *object.Reader, kind object.Kind, key client.ObjectKey, wide bool) (*tree.Item, error) {
 	builder := &tree.Builder{Reader: reader, History: wide}
-	switch kind.GroupVersionKind {
-	case object.Cluster.GroupVersionKind:
+	switch kind.GroupKind() {
+	case object.Cluster.GroupKind():
 		return builder.Cluster(ctx, key)
-	case object.MachineDeployment.GroupVersionKind:
+	case object.MachineDeployment.GroupKind():
 		return builder.Deployment(ctx, key)
-	case object.Machine.GroupVersionKind:
+	case object.Machine.GroupKind():
 		return builder.Machine(ctx, key, s.workload(reader))
 	}
-	return nil, fmt.Errorf("%s has no tree; describe shows a cluster, a machinedeployment or a machine", kind.Kind)
+	return nil, fmt.Errorf("%s has no tree; describe shows a cluster, a machinedeployment or a machine", kind.Title())
 }

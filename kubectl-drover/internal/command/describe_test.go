@@ -4,7 +4,9 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -17,6 +19,7 @@ import (
 
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/tree"
+	"drover.io/kubectl-drover/internal/why"
 )
 
 func TestDescribe(t *testing.T) {
@@ -65,17 +68,7 @@ func TestDescribeReadsInChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	createMachines(t, c, machines)
-	config, err := management.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	requests := &counter{}
-	counted := rest.CopyConfig(config)
-	counted.Wrap(func(next http.RoundTripper) http.RoundTripper { requests.RoundTripper = next; return requests })
-	reader, err := object.NewReader(counted, c.RESTMapper())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader, requests := countingReader(t)
 	item, err := (&tree.Builder{Reader: reader}).Cluster(t.Context(), client.ObjectKeyFromObject(cluster))
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +79,51 @@ func TestDescribeReadsInChunks(t *testing.T) {
 	// The Cluster, MachineSets and MachineDeployments, and three chunks of Machines.
 	if got := requests.requests.Load(); got != 6 {
 		t.Errorf("%d requests were made, want 6", got)
+	}
+}
+
+// countingReader reads the management cluster, and counts the requests.
+func countingReader(t *testing.T) (*object.Reader, *counter) {
+	t.Helper()
+	config, err := management.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := &counter{}
+	counted := rest.CopyConfig(config)
+	counted.Wrap(func(next http.RoundTripper) http.RoundTripper { requests.RoundTripper = next; return requests })
+	reader, err := object.NewReader(counted, management.Client(t).RESTMapper())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader, requests
+}
+
+// TestWhyOfAClusterReadsMachinesOnce has many MachineDeployments that wait for something.
+func TestWhyOfAClusterReadsMachinesOnce(t *testing.T) {
+	t.Parallel()
+	key := pool(t, "many-pools")
+	web := deploymentOf(t, key)
+	for i := range 9 {
+		md := web.DeepCopy()
+		md.ObjectMeta = metav1.ObjectMeta{Namespace: key.Namespace, Name: fmt.Sprintf("web-%d", i), Labels: web.Labels, Annotations: web.Annotations}
+		if err := management.Client(t).Create(t.Context(), md); err != nil {
+			t.Fatal(err)
+		}
+		md.Status = web.Status
+		writeStatus(t, md)
+	}
+	reader, requests := countingReader(t)
+	finder := &why.Finder{Reader: reader, Now: noon, Workload: func(context.Context, client.ObjectKey) (*object.Reader, error) {
+		return nil, errors.New("not read")
+	}}
+	answer, err := finder.Answer(t.Context(), object.Cluster, client.ObjectKey{Namespace: key.Namespace, Name: "shop"})
+	if err != nil || answer.Well || answer.Finding.Others < 9 {
+		t.Errorf("got %+v, error %v", answer.Finding, err)
+	}
+	// The Cluster, MachineDeployments and Machines, and what belongs to one Machine.
+	if got := requests.requests.Load(); got > 6 {
+		t.Errorf("%d requests were made, want 6 at most", got)
 	}
 }
 

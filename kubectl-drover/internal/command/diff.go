@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/templates"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,13 +26,15 @@ import (
 func newDiff(s *session) *cobra.Command {
 	var o output
 	var files resource.FilenameOptions
+	var manager string
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Which Machines a change would replace, and why",
 		Long: templates.LongDesc(`
 			Says of each MachineDeployment in the files how many of its Machines would be replaced if the files were applied, for
 			which fields, and which fields would be changed on every Machine without a replacement. The API server computes the
-			new object with a dry run of a server-side apply. A template that a MachineDeployment refers to cannot be changed: its
+			new object with a dry run of a server-side apply as --field-manager: a field that is not in the file is removed only if
+			that manager has applied it before. A template that a MachineDeployment refers to cannot be changed: its
 			changes come with another name, and so with another reference.
 
 			The exit code is 0 if no Machine would be replaced, and 1 otherwise.`),
@@ -40,11 +43,12 @@ func newDiff(s *session) *cobra.Command {
 	}
 	o.addTo(cmd)
 	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "Files, folders, URLs, or - for standard input.")
+	cmdutil.AddFieldManagerFlagVar(cmd, &manager, "kubectl")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(files.Filenames) == 0 {
 			return errors.New("name a file with -f")
 		}
-		changes, err := s.changes(cmd.Context(), &files)
+		changes, err := s.changes(cmd.Context(), &files, manager)
 		if err != nil {
 			return err
 		}
@@ -64,7 +68,7 @@ func newDiff(s *session) *cobra.Command {
 }
 
 // changes are those of the MachineDeployments in files.
-func (s *session) changes(ctx context.Context, files *resource.FilenameOptions) ([]rollout.Change, error) {
+func (s *session) changes(ctx context.Context, files *resource.FilenameOptions, manager string) ([]rollout.Change, error) {
 	reader, err := s.reader()
 	if err != nil {
 		return nil, err
@@ -92,7 +96,7 @@ func (s *session) changes(ctx context.Context, files *resource.FilenameOptions) 
 		if given.GetNamespace() == "" {
 			given.SetNamespace(namespace)
 		}
-		change, err := changeOf(ctx, reader, given)
+		change, err := changeOf(ctx, reader, given, manager)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +109,7 @@ func (s *session) changes(ctx context.Context, files *resource.FilenameOptions) 
 }
 
 // changeOf asks the API server what would become of a MachineDeployment.
-func changeOf(ctx context.Context, reader *object.Reader, given *unstructured.Unstructured) (rollout.Change, error) {
+func changeOf(ctx context.Context, reader *object.Reader, given *unstructured.Unstructured, manager string) (rollout.Change, error) {
 	is, want := &clusterv1.MachineDeployment{}, &clusterv1.MachineDeployment{}
 	err := reader.Client.Get(ctx, client.ObjectKeyFromObject(given), is)
 	switch {
@@ -117,7 +121,7 @@ func changeOf(ctx context.Context, reader *object.Reader, given *unstructured.Un
 	unstructured.RemoveNestedField(given.Object, "status")
 	given.SetManagedFields(nil)
 	given.SetResourceVersion("")
-	if err := reader.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(given), client.FieldOwner(fieldManager), client.ForceOwnership, client.DryRunAll); err != nil {
+	if err := reader.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(given), client.FieldOwner(manager), client.ForceOwnership, client.DryRunAll); err != nil {
 		return rollout.Change{}, err
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(given.Object, want); err != nil {

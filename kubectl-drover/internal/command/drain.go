@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/kubectl-drover/internal/drain"
+	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/drainplan"
 )
 
 func newDrain(s *session) *cobra.Command {
@@ -45,40 +47,51 @@ func newDrain(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plan, err := s.plan(cmd.Context(), reader, m)
+		if !m.Status.NodeRef.IsDefined() {
+			return fmt.Errorf("Machine %s has no Node, so there is nothing to drain", m.Name) //nolint:staticcheck // Machine is a kind
+		}
+		cluster := &clusterv1.Cluster{}
+		if err := reader.Get(cmd.Context(), object.Cluster, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err != nil {
+			return err
+		}
+		plan, err := s.plan(cmd.Context(), reader, m, cluster)
 		if err != nil {
 			return err
 		}
+		exempt := notDrained(m, cluster)
 		if done, err := s.structured(o, plan); err != nil || done {
-			return notWell(err, blocked(plan))
+			return notWell(err, exempt == "" && blocked(plan))
 		}
-		s.printPlan(m, plan)
-		return notWell(nil, blocked(plan))
+		s.printPlan(m, plan, exempt)
+		return notWell(nil, exempt == "" && blocked(plan))
 	}
 	return cmd
 }
 
-func (s *session) plan(ctx context.Context, reader *object.Reader, m *clusterv1.Machine) ([]drain.Pod, error) {
-	if !m.Status.NodeRef.IsDefined() {
-		return nil, fmt.Errorf("Machine %s has no Node, so there is nothing to drain", m.Name) //nolint:staticcheck // Machine is a kind
+// notDrained is why a Machine is deleted without a drain; empty if it is drained.
+func notDrained(m *clusterv1.Machine, cluster *clusterv1.Cluster) string {
+	switch {
+	case hasKey(m.Annotations, clusterv1.ExcludeNodeDrainingAnnotation):
+		return "it has the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
+	case !cluster.DeletionTimestamp.IsZero():
+		return "its Cluster is being deleted"
 	}
-	cluster := &clusterv1.Cluster{}
-	if err := reader.Get(ctx, object.Cluster, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err != nil {
-		return nil, err
-	}
-	list := &clusterv1.MachineDrainRuleList{}
-	if err := reader.Client.List(ctx, list, client.InNamespace(m.Namespace)); err != nil {
-		return nil, err
-	}
-	rules, err := drain.RulesFor(m, cluster.Labels, list.Items)
-	if err != nil {
-		return nil, err
+	return ""
+}
+
+func (s *session) plan(ctx context.Context, reader *object.Reader, m *clusterv1.Machine, cluster *clusterv1.Cluster) ([]drain.Pod, error) {
+	rules := &clusterv1.MachineDrainRuleList{}
+	if err := reader.Client.List(ctx, rules, client.InNamespace(m.Namespace)); err != nil {
+		return nil, reader.Explain(err, object.MachineDrainRule, m.Namespace)
 	}
 	workload, err := s.workload(reader)(ctx, client.ObjectKeyFromObject(cluster))
 	if err != nil {
 		return nil, fmt.Errorf("the workload cluster cannot be read: %w", err)
 	}
-	return drain.Plan(ctx, drain.Request{Workload: workload, Node: m.Status.NodeRef.Name, Rules: rules})
+	return drain.Plan(ctx, drain.Request{
+		Workload: workload, Node: m.Status.NodeRef.Name, Rules: rules.Items, Now: s.env.Now(),
+		Subject: drainplan.RuleInput{MachineLabels: m.Labels, ClusterLabels: cluster.Labels},
+	})
 }
 
 func blocked(plan []drain.Pod) bool {
@@ -90,19 +103,15 @@ func blocked(plan []drain.Pod) bool {
 	return false
 }
 
-func (s *session) printPlan(m *clusterv1.Machine, plan []drain.Pod) {
+func (s *session) printPlan(m *clusterv1.Machine, plan []drain.Pod, exempt string) {
 	out := s.env.Streams.Out
 	fmt.Fprintf(out, "Node %s of Machine %s, %d pods\n", m.Status.NodeRef.Name, m.Name, len(plan))
 	for _, pod := range plan {
-		line := fmt.Sprintf("%-8s %s/%s", pod.Effect, pod.Namespace, pod.Name)
-		if pod.Why != "" {
-			line += ": " + pod.Why
-		}
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out, escape.Line(pod.String()))
 	}
 	switch timeout := m.Spec.Deletion.NodeDrainTimeoutSeconds; {
-	case hasKey(m.Annotations, clusterv1.ExcludeNodeDrainingAnnotation):
-		fmt.Fprintf(out, "The Machine is not drained at all: it has the annotation %s\n", clusterv1.ExcludeNodeDrainingAnnotation)
+	case exempt != "":
+		fmt.Fprintf(out, "The Machine is not drained at all: %s\n", exempt)
 	case timeout != nil && *timeout > 0:
 		fmt.Fprintf(out, "A drain is given up after %s\n", duration.HumanDuration(time.Duration(*timeout)*time.Second))
 	default:

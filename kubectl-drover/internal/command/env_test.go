@@ -178,6 +178,12 @@ func workloadSecret(t *testing.T, namespace, cluster string, server *envtest.Ser
 	if err != nil {
 		t.Fatal(err)
 	}
+	secretFor(t, namespace, cluster, config)
+}
+
+// secretFor writes the kubeconfig Secret of a Cluster.
+func secretFor(t *testing.T, namespace, cluster string, config *rest.Config) {
+	t.Helper()
 	content, err := envtest.Kubeconfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -83,18 +83,25 @@ func (p *patcher) addTo(cmd *cobra.Command) {
 	}
 }
 
-// patch merges a change into an object; a nil value removes a field. A dry run asks the server, or nobody.
-func (p *patcher) patch(ctx context.Context, reader *object.Reader, kind object.Kind, key client.ObjectKey, change map[string]any) error {
+// patch merges a change into an object that was read; a nil value removes a field. Another object of its name is left alone. A
+// dry run asks the server, or nobody.
+func (p *patcher) patch(ctx context.Context, reader *object.Reader, kind object.Kind, o client.Object, change map[string]any) error {
 	if p.dryRun == "client" {
 		return nil
 	}
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"] = o.GetUID()
+	change["metadata"] = metadata
 	body, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(kind.GroupVersionKind)
-	target.Namespace, target.Name = key.Namespace, key.Name
+	target.Namespace, target.Name = o.GetNamespace(), o.GetName()
 	options := []client.PatchOption{client.FieldOwner(fieldManager)}
 	if p.dryRun == "server" {
 		options = append(options, client.DryRunAll)
@@ -117,8 +124,8 @@ func (s *session) annotate(ctx context.Context, args []string, p patcher, annota
 	}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(kind.GroupVersionKind)
-	if kind.Kind != object.MachineDeployment.Kind && kind.Kind != object.MachineSet.Kind {
-		return fmt.Errorf("%s cannot be frozen: name a machinedeployment, or a machineset without one", kind.Kind)
+	if !kind.Is(object.MachineDeployment) && !kind.Is(object.MachineSet) {
+		return fmt.Errorf("%s cannot be frozen: name a machinedeployment, or a machineset without one", kind.Title())
 	}
 	if err := reader.Get(ctx, kind, key, found); err != nil {
 		return err
@@ -126,12 +133,16 @@ func (s *session) annotate(ctx context.Context, args []string, p patcher, annota
 	if owner := metav1.GetControllerOfNoCopy(found); owner != nil && owner.Kind == object.MachineDeployment.Kind {
 		return fmt.Errorf("MachineSet %s belongs to MachineDeployment %s: name that", key.Name, owner.Name)
 	}
+	if value == nil && !hasKey(found.Annotations, annotation) {
+		_, err = fmt.Fprintf(s.env.Streams.Out, "%s %s has no annotation %s; a freeze for too many Machines ends once the surplus is gone, or with --override\n", kind.Kind, key.Name, annotation)
+		return err
+	}
 	var written any
 	if value != nil {
 		written = *value
 	}
 	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: written}}}
-	if err := p.patch(ctx, reader, kind, key, change); err != nil {
+	if err := p.patch(ctx, reader, kind, found, change); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.env.Streams.Out, "%s %s %s%s\n", kind.Kind, key.Name, done, p.suffix())

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,8 @@ func newOrphans(s *session) *cobra.Command {
 			the collectors of the providers have reported in events. Instances are seen and deleted by the providers only.
 
 			--delete deletes the objects, after a question: the provider then deletes the instance of each that has one. An object
-			that changes in the meantime is not deleted.`),
+			that changes in the meantime is not deleted, nor is one that is paused, by itself or with its Cluster, or whose
+			Cluster another management cluster has claimed.`),
 		Args: cobra.NoArgs,
 	}
 	o.addTo(cmd)
@@ -36,6 +38,9 @@ func newOrphans(s *session) *cobra.Command {
 	cmd.Flags().BoolVar(&yes, "yes", false, "Do not ask before --delete.")
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Look into all namespaces.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if remove && o.format != "" {
+			return errors.New("--delete prints what it deletes: use it without --output")
+		}
 		ctx := cmd.Context()
 		reader, err := s.reader()
 		if err != nil {
@@ -62,10 +67,14 @@ func newOrphans(s *session) *cobra.Command {
 			return err
 		}
 		s.printOrphans(objects, reports)
+		objects = slices.DeleteFunc(objects, func(o orphan.Object) bool { return o.Kept != "" })
 		if !remove || len(objects) == 0 {
 			return nil
 		}
-		if err := s.confirm(yes, fmt.Sprintf("Delete these %d objects, and their instances?", len(objects))); err != nil {
+		if err := s.confirm(yes, fmt.Sprintf("Delete %d objects, and their instances?", len(objects))); err != nil {
+			return err
+		}
+		if objects, err = finder.Confirm(ctx, namespace, objects); err != nil {
 			return err
 		}
 		return s.deleteOrphans(ctx, finder, objects)
@@ -88,7 +97,11 @@ func (s *session) printOrphans(objects []orphan.Object, reports []orphan.Report)
 	}
 	for _, each := range objects {
 		age := duration.HumanDuration(s.env.Now().Sub(each.Created.Time))
-		fmt.Fprintf(out, "%s %s in namespace %s, %s old: %s\n", each.Kind, each.Name, each.Namespace, age, each.Why)
+		why := each.Why
+		if each.Kept != "" {
+			why += "; it is not deleted: " + each.Kept
+		}
+		fmt.Fprintf(out, "%s %s in namespace %s, %s old: %s\n", each.Kind, each.Name, each.Namespace, age, why)
 	}
 	for _, each := range reports {
 		age := duration.HumanDuration(s.env.Now().Sub(each.Last.Time))

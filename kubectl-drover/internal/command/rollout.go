@@ -21,11 +21,8 @@ import (
 	"drover.io/kubectl-drover/internal/rollout"
 )
 
-// rollbackAnnotation requests the template of an earlier revision, and previousRevision is its value for the one before.
-const (
-	rollbackAnnotation = "drover.io/rollback-to"
-	previousRevision   = "previous"
-)
+// previousRevision is the value of the annotation that requests a rollback for the revision before the current one.
+const previousRevision = "previous"
 
 func newRollout(s *session) *cobra.Command {
 	cmd := &cobra.Command{
@@ -62,8 +59,8 @@ func (s *session) deployment(ctx context.Context, args []string) (*object.Reader
 	if err != nil {
 		return nil, nil, err
 	}
-	if kind.Kind != object.MachineDeployment.Kind {
-		return nil, nil, fmt.Errorf("%s has no rollout: name a machinedeployment", kind.Kind)
+	if !kind.Is(object.MachineDeployment) {
+		return nil, nil, fmt.Errorf("%s has no rollout: name a machinedeployment", kind.Title())
 	}
 	md := &clusterv1.MachineDeployment{}
 	return reader, md, reader.Get(ctx, object.MachineDeployment, key, md)
@@ -92,7 +89,7 @@ func (s *session) newRolloutChange(use, short, how, done string, change func(*cl
 }
 
 func (s *session) change(ctx context.Context, p patcher, reader *object.Reader, md *clusterv1.MachineDeployment, body map[string]any, done string) error {
-	if err := p.patch(ctx, reader, object.MachineDeployment, client.ObjectKeyFromObject(md), body); err != nil {
+	if err := p.patch(ctx, reader, object.MachineDeployment, md, body); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(s.env.Streams.Out, "MachineDeployment %s %s%s\n", md.Name, done, p.suffix())
@@ -134,7 +131,7 @@ func newRolloutUndo(s *session) *cobra.Command {
 		if problem := history.CannotRestore(revision); problem != "" {
 			return errors.New(problem)
 		}
-		body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{rollbackAnnotation: value}}}
+		body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{rollout.RollbackAnnotation: value}}}
 		return s.change(cmd.Context(), p, reader, md, body, "rolls back to revision "+value)
 	}
 	return cmd

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/httplimit"
 	"drover.io/runtime/kubeconfig"
 )
 
@@ -80,10 +81,13 @@ func (s *session) workload(reader *object.Reader) func(context.Context, client.O
 			return nil, err
 		}
 		config.Timeout, config.QPS, config.Burst = requestTimeout, 50, 300
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return onlyOnce{next} })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return httplimit.Wrap(onlyOnce{next}, maxAnswer) })
 		return object.NewReader(config, nil)
 	}
 }
+
+// maxAnswer is how many bytes an answer of a workload cluster may have: many times those of a chunk of pods.
+const maxAnswer = 64 << 20
 
 // onlyOnce keeps client-go from repeating a request that was refused: the refusal of an eviction is the answer.
 type onlyOnce struct{ next http.RoundTripper }
@@ -124,8 +128,8 @@ func (s *session) machine(ctx context.Context, args []string, about string) (*ob
 	if err != nil {
 		return nil, nil, err
 	}
-	if kind.Kind != object.Machine.Kind {
-		return nil, nil, fmt.Errorf("%s has no %s: name a machine", kind.Kind, about)
+	if !kind.Is(object.Machine) {
+		return nil, nil, fmt.Errorf("%s has no %s: name a machine", kind.Title(), about)
 	}
 	m := &clusterv1.Machine{}
 	return reader, m, reader.Get(ctx, object.Machine, key, m)

@@ -60,7 +60,7 @@ func (s *session) validate(paths []string) ([]validate.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var results []validate.Result
+	results := []validate.Result{}
 	for _, path := range paths {
 		if path == "-" {
 			found, err := validator.Check("standard input", s.env.Streams.In)

@@ -41,73 +41,73 @@ func newWatch(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		look, err := s.looker(reader, kind, key)
+		observe, err := s.observer(reader, kind, key)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := withTimeout(cmd.Context(), timeout)
 		defer cancel()
-		return s.watch(ctx, look)
+		return s.watch(ctx, observe)
 	}
 	return cmd
 }
 
-// looked is the state of an object in one line, and whether the watch ends.
-type looked struct {
+// observation is the state of an object in one line, and whether the watch ends.
+type observation struct {
 	line         string
 	done, failed bool
 }
 
-// looker returns the function that looks at an object.
-func (s *session) looker(reader *object.Reader, kind object.Kind, key client.ObjectKey) (func(context.Context) (looked, error), error) {
-	switch kind.Kind {
-	case object.MachineDeployment.Kind:
+// observer returns the function that observes an object.
+func (s *session) observer(reader *object.Reader, kind object.Kind, key client.ObjectKey) (func(context.Context) (observation, error), error) {
+	switch kind.GroupKind() {
+	case object.MachineDeployment.GroupKind():
 		estimator := &rollout.Estimator{}
-		return func(ctx context.Context) (looked, error) {
+		return func(ctx context.Context) (observation, error) {
 			md := &clusterv1.MachineDeployment{}
 			if err := reader.Get(ctx, kind, key, md); err != nil {
-				return looked{}, err
+				return observation{}, err
 			}
 			state := rollout.StateOf(md)
 			line := state.Text
 			if left := estimator.Observe(md, s.env.Now()); left != "" && !state.Complete {
 				line = left + ": " + line
 			}
-			return looked{line, state.Complete, state.Failed}, nil
+			return observation{line, state.Complete, state.Failed}, nil
 		}, nil
-	case object.Machine.Kind:
+	case object.Machine.GroupKind():
 		seen := false
-		return func(ctx context.Context) (looked, error) {
+		return func(ctx context.Context) (observation, error) {
 			m := &clusterv1.Machine{}
 			err := reader.Get(ctx, kind, key, m)
 			if object.IsNotFound(err) && seen {
-				return looked{line: fmt.Sprintf("Machine %s is gone", key.Name), done: true}, nil
+				return observation{line: fmt.Sprintf("Machine %s is gone", key.Name), done: true}, nil
 			}
 			seen = err == nil
-			return lookAt(m), err
+			return observeMachine(m), err
 		}, nil
 	}
-	return nil, fmt.Errorf("%s cannot be watched: name a machinedeployment or a machine", kind.Kind)
+	return nil, fmt.Errorf("%s cannot be watched: name a machinedeployment or a machine", kind.Title())
 }
 
-func lookAt(m *clusterv1.Machine) looked {
+func observeMachine(m *clusterv1.Machine) observation {
 	found := why.Problem(m)
 	if found == nil {
-		return looked{line: fmt.Sprintf("Machine %s is well", m.Name), done: m.DeletionTimestamp.IsZero()}
+		return observation{line: fmt.Sprintf("Machine %s is well", m.Name), done: m.DeletionTimestamp.IsZero()}
 	}
 	text := escape.Line(found.Condition.Message)
 	if text == "" {
 		text = found.Meaning
 	}
-	return looked{line: fmt.Sprintf("Machine %s, %s: %s", m.Name, m.Status.Phase, text)}
+	return observation{line: fmt.Sprintf("Machine %s, %s: %s", m.Name, m.Status.Phase, text)}
 }
 
 // watch prints what is seen whenever it changes.
-func (s *session) watch(ctx context.Context, look func(context.Context) (looked, error)) error {
+func (s *session) watch(ctx context.Context, observe func(context.Context) (observation, error)) error {
 	show := s.display()
 	last := ""
 	for {
-		seen, err := look(ctx)
+		seen, err := observe(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			show("", true)
@@ -139,13 +139,31 @@ func (s *session) display() func(line string, last bool) {
 	}
 	out := s.raw
 	return func(line string, last bool) {
-		end := ""
+		text := escape.Line(line)
 		if last {
-			end = "\n"
+			text += "\n"
+		} else {
+			text = shortened(text, width(out))
 		}
 		// Back to the begin of the line, and clear it; the text itself has no control characters.
-		fmt.Fprintf(out, "\r\x1b[K%s%s", escape.Line(line), end)
+		fmt.Fprint(out, "\r\x1b[K"+text)
 	}
+}
+
+// width is how many characters a line of a terminal has; 0 if that is not known.
+func width(out io.Writer) int {
+	if size := (term.TTY{Out: out}).GetSize(); size != nil {
+		return int(size.Width)
+	}
+	return 0
+}
+
+// shortened is a text in one line of a terminal: what continues in the next line could not be replaced.
+func shortened(text string, width int) string {
+	if characters := []rune(text); width > 1 && len(characters) >= width {
+		return string(characters[:width-2]) + "…"
+	}
+	return text
 }
 
 // isTerminal reports whether a stream is one on which a line can be replaced.

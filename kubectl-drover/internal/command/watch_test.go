@@ -40,13 +40,26 @@ func TestWatchOnATerminalReplacesItsLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	s := &session{env: Environment{Streams: genericiooptions.IOStreams{Out: &out}}, raw: &out, terminal: true}
-	looks := []looked{{line: "one\x1b[2J"}, {line: "one\x1b[2J"}, {line: "two", done: true}}
-	err := s.watch(t.Context(), func(context.Context) (looked, error) {
+	looks := []observation{{line: "one\x1b[2J"}, {line: "one\x1b[2J"}, {line: "two", done: true}}
+	err := s.watch(t.Context(), func(context.Context) (observation, error) {
 		next := looks[0]
 		looks = looks[1:]
 		return next, nil
 	})
 	if want := "\r\x1b[Kone\\u001b[2J\r\x1b[Ktwo\n"; err != nil || out.String() != want {
 		t.Errorf("error %v, output %q, want %q", err, out.String(), want)
+	}
+}
+
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text  string
+		width int
+		want  string
+	}{{"Nœud", 0, "Nœud"}, {"Nœud", 5, "Nœud"}, {"Nœud", 4, "Nœ…"}, {"", 2, ""}, {"ab", 2, "…"}} {
+		if got := shortened(test.text, test.width); got != test.want {
+			t.Errorf("%q in %d: got %q, want %q", test.text, test.width, got, test.want)
+		}
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain says what a drain of a Node would do to each of its Pods, without doing it: the same rules as those of the
-// drain decide which Pods go, and the API server answers, with a dry run, whether a PodDisruptionBudget permits it now.
+// Package drain says what a drain of a Node would do to each of its Pods, without doing it: package drainplan decides, as it does
+// for the drain itself, and the API server answers, with a dry run, whether each Pod may be evicted now.
 package drain
 
 import (
@@ -10,16 +10,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/drainplan"
 )
 
 // Effect is what a drain does to a Pod.
@@ -44,110 +45,111 @@ type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Effect    Effect `json:"effect"`
-	Why       string `json:"why,omitempty"`
+	// Order is that of its MachineDrainRule: Pods of smaller orders go first.
+	Order int32  `json:"order,omitempty"`
+	Why   string `json:"why,omitempty"`
 }
 
 // Request is a Node whose drain is asked about.
 type Request struct {
 	Workload *object.Reader
 	Node     string
-	Rules    Rules
+	// Subject is the Machine of the Node, and Rules are all MachineDrainRules in its namespace.
+	Subject drainplan.RuleInput
+	Rules   []clusterv1.MachineDrainRule
+	Now     time.Time
 }
 
-// Plan returns what a drain does to each Pod of a Node, sorted.
+// Plan returns what a drain does to each Pod of a Node, sorted. Force deadlines, which begin with a drain, are left out.
 func Plan(ctx context.Context, r Request) ([]Pod, error) {
+	node := &corev1.Node{}
+	if err := r.Workload.Get(ctx, object.Node, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return nil, err
+	}
+	input := drainplan.Input{Now: r.Now, Unreachable: drainplan.Unreachable(node)}
+	var err error
+	if input.Rules, err = drainplan.RulesFor(r.Subject, r.Rules); err != nil {
+		return nil, err
+	}
+	pods, err := podsOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Observe(ctx, r.Workload.Client, pods); err != nil {
+		return nil, err
+	}
+	plan := make([]Pod, 0, len(pods))
+	for _, decision := range drainplan.Classify(pods, input) {
+		effect, why := effectOf(ctx, r.Workload, decision)
+		plan = append(plan, Pod{decision.Pod.Namespace, decision.Pod.Name, effect, decision.Order, why})
+	}
+	slices.SortStableFunc(plan, func(a, b Pod) int { return slices.Index(order, a.Effect) - slices.Index(order, b.Effect) })
+	return plan, nil
+}
+
+func podsOf(ctx context.Context, r Request) ([]*corev1.Pod, error) {
 	kind := object.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Resource: "pods"}
-	namespaces := map[string]labels.Set{}
-	var plan []Pod
+	var pods []*corev1.Pod
 	err := object.Each(ctx, r.Workload, kind, &corev1.PodList{}, func(page *corev1.PodList) error {
 		for i := range page.Items {
-			pod := &page.Items[i]
-			known, err := namespaceLabels(ctx, r, namespaces, pod.Namespace)
-			if err != nil {
-				return err
-			}
-			effect, why := decide(pod, r.Rules, known)
-			if effect == Evicted {
-				effect, why = evict(ctx, r.Workload, pod)
-			}
-			plan = append(plan, Pod{pod.Namespace, pod.Name, effect, why})
+			pods = append(pods, &page.Items[i])
 		}
 		return nil
 	}, client.MatchingFields{"spec.nodeName": r.Node})
-	slices.SortStableFunc(plan, func(a, b Pod) int {
-		if d := slices.Index(order, a.Effect) - slices.Index(order, b.Effect); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
-	})
-	return plan, err
+	return pods, err
 }
 
-// namespaceLabels are read only where a rule selects by them.
-func namespaceLabels(ctx context.Context, r Request, known map[string]labels.Set, name string) (labels.Set, error) {
-	if !r.Rules.selectNamespaces() {
-		return nil, nil
-	}
-	if set, found := known[name]; found {
-		return set, nil
-	}
-	namespace := &corev1.Namespace{}
-	if err := r.Workload.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
-		return nil, err
-	}
-	known[name] = namespace.Labels
-	return known[name], nil
-}
-
-// decide applies the documented rules of a drain; the first that applies decides.
-func decide(pod *corev1.Pod, rules Rules, namespace labels.Set) (Effect, string) {
-	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner != nil && owner.Kind == "DaemonSet" && !finished {
-		return Stays, "its DaemonSet would create it again"
-	}
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		return Stays, "it is static"
-	}
-	switch label := pod.Labels[clusterv1.PodDrainLabel]; {
-	case strings.EqualFold(label, "skip"):
-		return Stays, "its label " + clusterv1.PodDrainLabel + " is skip"
-	case strings.EqualFold(label, "wait-completed"), strings.EqualFold(label, "waitcompleted"):
-		return untilFinished(finished, "its label "+clusterv1.PodDrainLabel)
-	}
-	if rule, found := rules.match(pod, namespace); found {
-		switch rule.behavior {
-		case clusterv1.MachineDrainRuleDrainBehaviorSkip:
-			return Stays, "MachineDrainRule " + rule.name
-		case clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted:
-			return untilFinished(finished, "MachineDrainRule "+rule.name)
-		}
-	}
-	if pod.DeletionTimestamp != nil {
+// effectOf is what becomes of a Pod by the decision about it.
+func effectOf(ctx context.Context, workload *object.Reader, d drainplan.Decision) (Effect, string) {
+	switch d.Action {
+	case drainplan.Skip:
+		return Stays, skipped(d)
+	case drainplan.AwaitTermination:
 		return Waits, "it is being deleted already"
+	case drainplan.AwaitCompletion:
+		return Waits, "until it has finished, by " + decidedBy(d)
 	}
-	return Evicted, ""
+	return evict(ctx, workload, d)
 }
 
-func untilFinished(finished bool, why string) (Effect, string) {
-	if finished {
-		return Stays, "it has finished"
+// skipped is why a Pod is left alone.
+func skipped(d drainplan.Decision) string {
+	switch d.Reason {
+	case drainplan.ReasonDaemonSet:
+		return "its DaemonSet would create it again"
+	case drainplan.ReasonStatic:
+		return "it is static"
+	case drainplan.ReasonCompleted:
+		return "it has finished"
+	case drainplan.ReasonLongTerminating:
+		return "it is being deleted, and the kubelet of the Node does not report its end"
 	}
-	return Waits, "until it has finished, by " + why
+	return "by " + decidedBy(d)
+}
+
+func decidedBy(d drainplan.Decision) string {
+	if d.Reason == drainplan.ReasonRule {
+		return "MachineDrainRule " + d.Rule
+	}
+	return "its label " + clusterv1.PodDrainLabel
 }
 
 // evict asks the API server whether the Pod may be evicted now.
-func evict(ctx context.Context, workload *object.Reader, pod *corev1.Pod) (Effect, string) {
+func evict(ctx context.Context, workload *object.Reader, d drainplan.Decision) (Effect, string) {
 	eviction := &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Pod.Namespace, Name: d.Pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{
+			DryRun: []string{metav1.DryRunAll}, GracePeriodSeconds: d.GraceSeconds, Preconditions: &metav1.Preconditions{UID: &d.Pod.UID},
+		},
 	}
-	err := workload.Client.SubResource("eviction").Create(ctx, pod, eviction, client.DryRunAll)
+	err := workload.Client.SubResource("eviction").Create(ctx, d.Pod, eviction, client.DryRunAll)
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		return Evicted, losses(pod)
-	case apierrors.IsForbidden(err):
-		return Evicted, fmt.Sprintf("whether its PodDisruptionBudget permits that is not known: %v", err)
+	case err == nil:
+		return Evicted, strings.Join(d.Warnings, ", ")
+	case apierrors.IsNotFound(err):
+		return Stays, "it has ended meanwhile"
+	case apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return Waits, "its Namespace is being deleted"
 	}
 	return Blocked, causes(err)
 }
@@ -165,14 +167,14 @@ func causes(err error) string {
 	return text
 }
 
-// losses are what is lost with a Pod that is evicted.
-func losses(pod *corev1.Pod) string {
-	var lost []string
-	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.EmptyDir != nil }) {
-		lost = append(lost, "its emptyDir data is lost")
+// String is a line about the Pod.
+func (p Pod) String() string {
+	line := fmt.Sprintf("%-8s %s/%s", p.Effect, p.Namespace, p.Name)
+	if p.Why != "" {
+		line += ": " + p.Why
 	}
-	if metav1.GetControllerOf(pod) == nil {
-		lost = append(lost, "no controller recreates it")
+	if p.Order != 0 {
+		line += fmt.Sprintf(" (order %d)", p.Order)
 	}
-	return strings.Join(lost, ", ")
+	return line
 }

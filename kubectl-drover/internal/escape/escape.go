@@ -10,11 +10,12 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // Line returns a text as one line: line breaks become semicolons, and every other character that a terminal does not show
-// as itself is written as \uXXXX.
+// as itself is written as \uXXXX, as in JSON.
 func Line(text string) string {
 	var parts []string
 	for line := range strings.Lines(text) {
@@ -37,7 +38,7 @@ func Line(text string) string {
 	return escaped(joined, false)
 }
 
-// Writer escapes what is written to it, except line breaks and tabs.
+// Writer escapes what is written to it, except line breaks and tabs. JSON stays the same JSON.
 type Writer struct{ To io.Writer }
 
 // Write implements [io.Writer].
@@ -49,6 +50,9 @@ func (w Writer) Write(p []byte) (int, error) {
 }
 
 func escaped(text string, breaks bool) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return text
+	}
 	var out strings.Builder
 	for i, r := range text {
 		switch {
@@ -57,7 +61,8 @@ func escaped(text string, breaks bool) string {
 		case breaks && (r == '\n' || r == '\t'), unicode.IsGraphic(r):
 			out.WriteRune(r)
 		case r > 0xffff:
-			fmt.Fprintf(&out, `\U%08x`, r)
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
 		default:
 			fmt.Fprintf(&out, `\u%04x`, r)
 		}

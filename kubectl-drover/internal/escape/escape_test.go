@@ -5,6 +5,7 @@ package escape
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 )
 
@@ -18,7 +19,7 @@ func TestLine(t *testing.T) {
 		"escapes control characters of 8 bit": {"a\u009b2Jb", `a\u009b2Jb`},
 		"escapes what is not UTF-8":           {"a\x9bb\xff", `a\u009bb\u00ff`},
 		"escapes what reverses the direction": {"a\u202eb\u2066c", `a\u202eb\u2066c`},
-		"escapes what is not seen":            {"a\u200bb\U000e0041c", `a\u200bb\U000e0041c`},
+		"escapes what is not seen":            {"a\u200bb\U000e0041c", `a\u200bb\udb40\udc41c`},
 		"keeps a replacement character":       {"a\ufffdb", "a\ufffdb"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -27,6 +28,24 @@ func TestLine(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestWriterKeepsJSON has a text with every kind of character that is escaped.
+func TestWriterKeepsJSON(t *testing.T) {
+	t.Parallel()
+	want := "a\tb\nc\x1b[31md\u009b\u202e\U000e0041"
+	content, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := (Writer{&out}).Write(content); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got != want {
+		t.Errorf("%s: got %q, error %v", out.String(), got, err)
 	}
 }
 

@@ -37,6 +37,7 @@ var (
 	MachineSet         = Kind{clusterv1.GroupVersion.WithKind("MachineSet"), "machinesets", []string{"ms"}}
 	Machine            = Kind{clusterv1.GroupVersion.WithKind("Machine"), "machines", []string{"ma"}}
 	MachineHealthCheck = Kind{clusterv1.GroupVersion.WithKind("MachineHealthCheck"), "machinehealthchecks", []string{"mhc"}}
+	MachineDrainRule   = Kind{clusterv1.GroupVersion.WithKind("MachineDrainRule"), "machinedrainrules", nil}
 	MachinePolicy      = Kind{policyv1.GroupVersion.WithKind("MachinePolicy"), "machinepolicies", nil}
 	BootstrapConfig    = Kind{bootstrapv1.GroupVersion.WithKind("BootstrapConfig"), "bootstrapconfigs", nil}
 	Remediation        = Kind{infrav1.GroupVersion.WithKind("RestartRemediation"), "restartremediations", nil}
@@ -47,17 +48,33 @@ var (
 // Known are the kinds that need no look into the API server.
 var Known = []Kind{Cluster, MachineDeployment, MachineSet, Machine, MachineHealthCheck, MachinePolicy, BootstrapConfig, Remediation, Node}
 
+// Is reports whether it is another kind, in whatever version: other projects have kinds of the same names in groups of their own.
+func (k Kind) Is(other Kind) bool { return k.GroupKind() == other.GroupKind() }
+
+// Title is how a message names the kind: with its group where a kind that is known has the same name.
+func (k Kind) Title() string {
+	if slices.ContainsFunc(Known, func(known Kind) bool { return known.Kind == k.Kind && !known.Is(k) }) {
+		return k.GroupKind().String()
+	}
+	return k.Kind
+}
+
+// named reports whether a word in lower case is a name of the kind, with or without its group.
+func (k Kind) named(word string) bool {
+	names := append([]string{strings.ToLower(k.Kind), k.Resource}, k.Short...)
+	return slices.Contains(names, word) || k.Group != "" && slices.Contains(names[:2], strings.TrimSuffix(word, "."+k.Group))
+}
+
 // KindOf returns the kind that a word names: by its kind, plural or short name, in any case. Kinds of infrastructure providers
 // are looked up in the API server.
 func KindOf(word string, mapper meta.RESTMapper) (Kind, error) {
 	lower := strings.ToLower(word)
 	var names []string
 	for _, kind := range Known {
-		singular := strings.ToLower(kind.Kind)
-		if lower == singular || lower == kind.Resource || slices.Contains(kind.Short, lower) || lower == kind.Resource+"."+kind.Group {
+		if kind.named(lower) {
 			return kind, nil
 		}
-		names = append(names, singular)
+		names = append(names, strings.ToLower(kind.Kind))
 	}
 	resource := schema.GroupVersionResource{Resource: lower}
 	if name, group, found := strings.Cut(lower, "."); found {

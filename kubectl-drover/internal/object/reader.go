@@ -111,11 +111,15 @@ func listKind(kind schema.GroupVersionKind) schema.GroupVersionKind {
 	return kind
 }
 
+// maxChunks is how many chunks a list may have, so that the API server of a tenant cannot keep a command for ever.
+const maxChunks = 2000
+
 // Each calls a function with each chunk of a list, so that no more than one is in memory.
 func Each[L client.ObjectList](ctx context.Context, r *Reader, kind Kind, list L, visit func(L) error, options ...client.ListOption) error {
 	in := &client.ListOptions{}
 	in.ApplyOptions(options)
-	for next := ""; ; {
+	next := ""
+	for range maxChunks {
 		page, ok := list.DeepCopyObject().(L)
 		if !ok {
 			return fmt.Errorf("%T is no list", list)
@@ -131,6 +135,7 @@ func Each[L client.ObjectList](ctx context.Context, r *Reader, kind Kind, list L
 			return nil
 		}
 	}
+	return fmt.Errorf("the API server has more than %d %s", maxChunks*chunk, kind.Resource)
 }
 
 // Explain says in one line what is missing in an API server, or what the user may not do there.

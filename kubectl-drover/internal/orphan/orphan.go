@@ -7,6 +7,7 @@ package orphan
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/api/crds"
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 )
 
@@ -35,6 +38,8 @@ type Object struct {
 	Created   metav1.Time `json:"created"`
 	// Why says which owner is missing.
 	Why string `json:"why"`
+	// Kept is why it must not be deleted now; empty if it may be.
+	Kept string `json:"kept,omitempty"`
 
 	gvk schema.GroupVersionKind
 	uid types.UID
@@ -62,6 +67,10 @@ func (f *Finder) Objects(ctx context.Context, namespace string) ([]Object, error
 	if err != nil {
 		return nil, err
 	}
+	clusters, err := f.clusters(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
 	machines := owners{uids: map[types.UID]bool{}, names: map[string]bool{}}
 	err = f.Machines(ctx, namespace, "", func(page []clusterv1.Machine) error {
 		for i := range page {
@@ -72,9 +81,9 @@ func (f *Finder) Objects(ctx context.Context, namespace string) ([]Object, error
 	if err != nil {
 		return nil, err
 	}
-	var found []Object
+	found := []Object{}
 	for _, kind := range kinds {
-		of, err := f.ofKind(ctx, kind, namespace, machines)
+		of, err := f.ofKind(ctx, kind, namespace, machines, clusters)
 		if err != nil {
 			return nil, err
 		}
@@ -84,6 +93,19 @@ func (f *Finder) Objects(ctx context.Context, namespace string) ([]Object, error
 		return strings.Compare(a.Namespace+a.Kind+a.Name, b.Namespace+b.Kind+b.Name)
 	})
 	return found, nil
+}
+
+// Confirm returns those of the objects that are still orphans, after a time in which a Machine may have come to refer to them.
+func (f *Finder) Confirm(ctx context.Context, namespace string, objects []Object) ([]Object, error) {
+	now, err := f.Objects(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	still := map[types.UID]bool{}
+	for _, o := range now {
+		still[o.uid] = o.Kept == ""
+	}
+	return slices.DeleteFunc(objects, func(o Object) bool { return !still[o.uid] }), nil
 }
 
 // kinds are the BootstrapConfig and the machines of the clouds that the API server serves.
@@ -109,7 +131,7 @@ func (f *Finder) kinds() ([]object.Kind, error) {
 	return kinds, nil
 }
 
-func (f *Finder) ofKind(ctx context.Context, kind object.Kind, namespace string, machines owners) ([]Object, error) {
+func (f *Finder) ofKind(ctx context.Context, kind object.Kind, namespace string, machines owners, clusters held) ([]Object, error) {
 	var found []Object
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -120,7 +142,10 @@ func (f *Finder) ofKind(ctx context.Context, kind object.Kind, namespace string,
 			if why == "" || f.Now.Sub(o.CreationTimestamp.Time) < grace {
 				continue
 			}
-			found = append(found, Object{kind.Kind, o.Namespace, o.Name, o.CreationTimestamp, why, kind.GroupVersionKind, o.UID, o.ResourceVersion})
+			found = append(found, Object{
+				Kind: kind.Kind, Namespace: o.Namespace, Name: o.Name, Created: o.CreationTimestamp, Why: why, Kept: clusters.kept(o),
+				gvk: kind.GroupVersionKind, uid: o.UID, rv: o.ResourceVersion,
+			})
 		}
 		return nil
 	}, client.InNamespace(namespace))
@@ -150,14 +175,57 @@ func (m owners) missing(o *metav1.PartialObjectMetadata) string {
 		return ""
 	case owner == nil:
 		return "no Machine owns it or refers to it"
-	case owner.Kind != object.Machine.Kind, m.uids[owner.UID], m.names[o.Namespace+"/"+owner.Name]:
+	case !isMachine(owner), m.uids[owner.UID], m.names[o.Namespace+"/"+owner.Name]:
 		return ""
 	}
 	return "its Machine " + owner.Name + " does not exist"
 }
 
-// Delete deletes an orphan, unless it has changed since it was found.
+// isMachine reports whether an owner is a Machine of Cluster API: other projects have kinds of that name.
+func isMachine(owner *metav1.OwnerReference) bool {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && gv.Group == object.Machine.Group && owner.Kind == object.Machine.Kind
+}
+
+// held has why nothing may be deleted for a Cluster, by namespace and name. In a management cluster that was restored or copied,
+// an object without a Machine may be that of an instance which the other management cluster uses.
+type held map[string]string
+
+func (f *Finder) clusters(ctx context.Context, namespace string) (held, error) {
+	found := held{}
+	err := object.Each(ctx, f.Reader, object.Cluster, &clusterv1.ClusterList{}, func(page *clusterv1.ClusterList) error {
+		for i := range page.Items {
+			c := &page.Items[i]
+			claim := meta.FindStatusCondition(c.Status.Conditions, policyv1.ManagementClaimedCondition)
+			switch {
+			case ptr.Deref(c.Spec.Paused, false):
+				found[c.Namespace+"/"+c.Name] = "its Cluster " + c.Name + " is paused"
+			case claim != nil && claim.Status != metav1.ConditionTrue:
+				found[c.Namespace+"/"+c.Name] = "this management cluster does not have the claim on its Cluster " + c.Name
+			}
+		}
+		return nil
+	}, client.InNamespace(namespace))
+	return found, err
+}
+
+// kept is why an object must not be deleted; empty if it may be.
+func (h held) kept(o *metav1.PartialObjectMetadata) string {
+	_, paused := o.Annotations[clusterv1.PausedAnnotation]
+	switch {
+	case !o.DeletionTimestamp.IsZero():
+		return "it is being deleted already"
+	case paused:
+		return "it is paused"
+	}
+	return h[o.Namespace+"/"+o.Labels[clusterv1.ClusterNameLabel]]
+}
+
+// Delete deletes an orphan, unless it has changed since it was found, or is Kept.
 func (f *Finder) Delete(ctx context.Context, o Object) error {
+	if o.Kept != "" {
+		return fmt.Errorf("it must not be deleted: %s", o.Kept)
+	}
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(o.gvk)
 	target.Namespace, target.Name = o.Namespace, o.Name
@@ -173,7 +241,7 @@ var reported = []string{"OrphanFound", "OrphanDeleted", "OrphanOfAnotherManageme
 
 // Reports returns what the collectors of the providers have reported, the newest last. Events are kept for an hour usually.
 func (f *Finder) Reports(ctx context.Context, namespace string) ([]Report, error) {
-	var found []Report
+	found := []Report{}
 	kind := object.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), Resource: "events"}
 	err := object.Each(ctx, f.Reader, kind, &corev1.EventList{}, func(page *corev1.EventList) error {
 		for i := range page.Items {

@@ -6,6 +6,7 @@ package rollout
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
@@ -37,7 +38,7 @@ func Compare(is, want *clusterv1.MachineDeployment) Change {
 	}
 	c.From = ptr.Deref(is.Spec.Replicas, 0)
 	c.OnDelete = want.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType
-	c.Why = replacing(&is.Spec.Template, &want.Spec.Template)
+	c.Why = append(replacing(&is.Spec.Template, &want.Spec.Template), restarting(is, want)...)
 	if len(c.Why) > 0 {
 		c.Replaced = ptr.Deref(is.Status.Replicas, 0)
 	}
@@ -61,6 +62,15 @@ func replacing(is, want *clusterv1.MachineTemplateSpec) []string {
 		}
 	}
 	return all
+}
+
+// restarting is the difference of spec.rollout.after, by which Machines that are older are replaced once that time has passed.
+func restarting(is, want *clusterv1.MachineDeployment) []string {
+	after := want.Spec.Rollout.After
+	if after.IsZero() || after.Equal(&is.Spec.Rollout.After) || after.Before(&is.CreationTimestamp) {
+		return nil
+	}
+	return []string{fmt.Sprintf("spec.rollout.after would be %q, and older Machines are replaced from then on", after.UTC().Format(time.RFC3339))}
 }
 
 // inPlace are the fields of a template that are changed on every Machine.

@@ -26,12 +26,16 @@ import (
 	"drover.io/kubectl-drover/internal/object"
 )
 
+// RollbackAnnotation requests the template of an earlier revision. The controller removes it once it has restored the template, or
+// has reported in the condition RolledBack that it cannot.
+const RollbackAnnotation = "drover.io/rollback-to"
+
 // State is how far a rollout is.
 type State struct {
 	Text string
 	// Complete means that no Machine of an older template is left, and as many as wanted are available.
 	Complete bool
-	// Failed means that there was no progress for longer than the policy permits.
+	// Failed means that there was no progress for longer than the policy permits, or that a rollback was refused.
 	Failed bool
 }
 
@@ -41,9 +45,18 @@ func StateOf(md *clusterv1.MachineDeployment) State {
 	desired, updated, available := ptr.Deref(md.Spec.Replicas, 0), ptr.Deref(s.UpToDateReplicas, 0), ptr.Deref(s.AvailableReplicas, 0)
 	counts := fmt.Sprintf("%d of %d Machines are up to date, %d available", updated, desired, available)
 	progress := meta.FindStatusCondition(s.Conditions, policyv1.ProgressingCondition)
+	paused := meta.FindStatusCondition(s.Conditions, clusterv1.PausedCondition)
+	rolledBack := meta.FindStatusCondition(s.Conditions, policyv1.RolledBackCondition)
+	_, rollback := md.Annotations[RollbackAnnotation]
 	switch rolling := meta.FindStatusCondition(s.Conditions, clusterv1.MachineDeploymentRollingOutCondition); {
+	case paused != nil && paused.Status == metav1.ConditionTrue:
+		return State{Text: counts + ": nothing is done while it is paused: " + escape.Line(paused.Message)}
+	case rollback:
+		return State{Text: "Waiting for the template of the earlier revision to be restored"}
 	case s.ObservedGeneration < md.Generation:
 		return State{Text: "Waiting for the newest spec to be observed"}
+	case rolledBack != nil && rolledBack.Status == metav1.ConditionFalse:
+		return State{Text: counts + ": " + escape.Line(rolledBack.Message), Failed: true}
 	case progress != nil && progress.Status == metav1.ConditionFalse:
 		return State{Text: counts + ": " + escape.Line(progress.Message), Failed: true}
 	case rolling != nil && rolling.Status == metav1.ConditionTrue:
@@ -80,7 +93,7 @@ const historyAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
 
 // History reads the revisions of a MachineDeployment.
 func History(ctx context.Context, r *object.Reader, md *clusterv1.MachineDeployment) (Revisions, error) {
-	found := Revisions{Deployment: md.Name}
+	found := Revisions{Deployment: md.Name, Revisions: []Revision{}}
 	current, _ := strconv.ParseInt(md.Annotations[clusterv1.RevisionAnnotation], 10, 64)
 	err := object.Each(ctx, r, object.MachineSet, &clusterv1.MachineSetList{}, func(page *clusterv1.MachineSetList) error {
 		for i := range page.Items {

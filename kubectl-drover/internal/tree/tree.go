@@ -114,23 +114,23 @@ func (i *Item) title(all bool) string {
 	return fmt.Sprintf("%d %ss (%s)", len(i.Names), i.Kind, names)
 }
 
+// maxMessages is how many messages with the same reason are told apart; what has more of them is one group.
+const maxMessages = 10
+
 // group collects Machines that are equal but for their names.
 type group struct {
 	items []*Item
 	known map[string]*Item
+	// messages are how many messages there are with a reason.
+	messages map[string]int
 }
 
 func (g *group) add(m *clusterv1.Machine) {
-	found := problem(why.Problem(m))
-	key := m.Status.Phase
-	if found != nil {
-		// A message that is about one Machine alone still belongs to a group: what differs is names.
-		general := strings.NewReplacer(m.Name, "…", orNothing(m.Spec.ProviderID), "…", orNothing(m.Status.NodeRef.Name), "…").Replace(found.Message)
-		key = strings.Join([]string{key, found.Condition, string(found.Status), found.Reason, general}, "\x00")
-	}
 	if g.known == nil {
-		g.known = map[string]*Item{}
+		g.known, g.messages = map[string]*Item{}, map[string]int{}
 	}
+	found := problem(why.Problem(m))
+	key := g.key(m, found)
 	item := g.known[key]
 	if item == nil {
 		item = &Item{Kind: "Machine", State: m.Status.Phase, Problem: found}
@@ -140,6 +140,26 @@ func (g *group) add(m *clusterv1.Machine) {
 	if found != nil && found.Since.Before(&item.Problem.Since) {
 		item.Problem.Since = found.Since
 	}
+}
+
+// key is what the Machines of a group have in common.
+func (g *group) key(m *clusterv1.Machine, found *Problem) string {
+	if found == nil {
+		return m.Status.Phase
+	}
+	reason := strings.Join([]string{m.Status.Phase, found.Condition, string(found.Status), found.Reason}, "\x00")
+	// A message that is about one Machine alone still belongs to a group: what differs is names.
+	general := strings.NewReplacer(m.Name, "…", orNothing(m.Spec.ProviderID), "…", orNothing(m.Status.NodeRef.Name), "…").Replace(found.Message)
+	key := reason + "\x00" + general
+	switch {
+	case g.known[key] != nil:
+	case g.messages[reason] < maxMessages:
+		g.messages[reason]++
+	default:
+		found.Message = "different messages, as: " + found.Message
+		return reason
+	}
+	return key
 }
 
 // orNothing keeps a replacer from replacing the empty text.

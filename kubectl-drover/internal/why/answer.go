@@ -7,6 +7,7 @@ package why
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -75,8 +76,28 @@ func of(object Reference, condition metav1.Condition) *Finding {
 		return found
 	}
 	found.Meaning, found.Actor = entry.Meaning, entry.Actor
-	found.Help, found.Command = filled(entry.Help, object), filled(entry.Command, object)
+	found.Help, found.Command = filled(entry.Help, object), command(entry.Command, object)
 	return found
+}
+
+// command is a command about an object, for a shell; empty if it needs a name that is not known.
+func command(text string, object Reference) string {
+	if strings.Contains(text, "{cluster}") && object.Cluster == "" && object.Kind != "Cluster" {
+		return ""
+	}
+	object.Namespace, object.Name, object.Cluster = quoted(object.Namespace), quoted(object.Name), quoted(object.Cluster)
+	return filled(text, object)
+}
+
+// plain matches what a shell reads as it is.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+
+// quoted is a text as one word for a shell. Who writes an object chooses its spec.clusterName, which may have any characters.
+func quoted(text string) string {
+	if plain.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // filled puts the names of an object into a command or text.
@@ -116,7 +137,7 @@ func (a Answer) Text(now time.Time) string {
 
 // question is the command that has this answer: it helps nobody.
 func (a Answer) question() string {
-	return filled("kubectl drover why "+strings.ToLower(a.Object.Kind)+"/{name} --namespace {namespace}", a.Object)
+	return command("kubectl drover why "+strings.ToLower(a.Object.Kind)+"/{name} --namespace {namespace}", a.Object)
 }
 
 func (f *Finding) text(out *strings.Builder, subject Reference, now time.Time) {

@@ -55,7 +55,7 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	}
 	switch found.Condition.Reason {
 	case clusterv1.MachineNodeInspectionFailedReason:
-		deeper, err := f.infraMachine(ctx, m, found)
+		deeper, err := f.infraMachine(ctx, m, found, clusterv1.ReadyCondition, infrav1.HostJoinedCondition)
 		if deeper == found && m.Spec.ProviderID != "" {
 			f.nodeWithoutProviderID(ctx, m, found)
 		}
@@ -68,15 +68,16 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		if found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason {
 			return found, nil
 		}
-		return f.infraMachine(ctx, m, found)
+		return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
 	case clusterv1.MachineDeletingDrainingNodeReason:
 		return f.draining(ctx, m, found)
 	}
-	return f.source(m, found), nil
+	return f.source(ctx, m, found), nil
 }
 
-// source names the object of a provider whose condition a Machine mirrors.
-func (f *Finder) source(m *clusterv1.Machine, found *Finding) *Finding {
+// source names the object of a provider whose condition a Machine mirrors. While that object is paused, its condition is an old
+// one, and nobody continues.
+func (f *Finder) source(ctx context.Context, m *clusterv1.Machine, found *Finding) *Finding {
 	ref := clusterv1.ContractVersionedObjectReference{}
 	switch found.Condition.Type {
 	case clusterv1.MachineBootstrapConfigReadyCondition:
@@ -84,15 +85,21 @@ func (f *Finder) source(m *clusterv1.Machine, found *Finding) *Finding {
 	case clusterv1.MachineInfrastructureReadyCondition:
 		ref = m.Spec.InfrastructureRef
 	}
-	if ref.IsDefined() {
-		found.Facts = append(found.Facts, fmt.Sprintf("The object is %s %s", ref.Kind, ref.Name))
+	if !ref.IsDefined() {
+		return found
 	}
+	if source, err := f.Referenced(ctx, m.Namespace, ref); err == nil {
+		if paused := paused(referenceOf(source), object.Conditions(source)); paused != nil {
+			return paused
+		}
+	}
+	found.Facts = append(found.Facts, fmt.Sprintf("The object is %s %s", ref.Kind, ref.Name))
 	return found
 }
 
-// infraMachine looks for the cause in the object of the infrastructure provider: what the host says, or why the instance
-// cannot be deleted.
-func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+// infraMachine looks for the cause in the object of the infrastructure provider, in the conditions of the given types: what the
+// host says, or why the instance cannot be deleted.
+func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *Finding, types ...string) (*Finding, error) {
 	infra, err := f.Referenced(ctx, m.Namespace, m.Spec.InfrastructureRef)
 	if err != nil || infra == nil {
 		if err != nil {
@@ -102,15 +109,18 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 	}
 	ref := Reference{infra.GetKind(), infra.GetNamespace(), infra.GetName(), m.Spec.ClusterName}
 	conditions := object.Conditions(infra)
-	for _, kind := range []string{clusterv1.ReadyCondition, infrav1.HostJoinedCondition} {
-		c := meta.FindStatusCondition(conditions, kind)
+	if paused := paused(ref, conditions); paused != nil {
+		return paused, nil
+	}
+	for _, conditionType := range types {
+		c := meta.FindStatusCondition(conditions, conditionType)
 		if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.DeletingReason {
 			continue
 		}
 		deeper := of(ref, *c)
 		// The commands are about the Machine: it is what is deleted, and what has a console.
 		if entry, known := reason.Find(ref.Kind, c.Type, c.Reason); known {
-			deeper.Command = filled(entry.Command, ReferenceOf(m))
+			deeper.Command = command(entry.Command, ReferenceOf(m))
 		}
 		return deeper, nil
 	}
@@ -138,12 +148,12 @@ func (f *Finder) nodeWithoutProviderID(ctx context.Context, m *clusterv1.Machine
 		found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", name))
 		found.Actor = reason.Operator
 		found.Help = "install the cloud controller manager of the cloud, or let Drover write the providerID with the annotation drover.io/assign-provider-ids of the Cluster"
-		found.Command = filled("kubectl annotate cluster {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
+		found.Command = command("kubectl annotate cluster {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
 		return
 	}
 }
 
-// clusterItself is what a Cluster waits for, apart from its workers.
+// clusterItself is what a Cluster waits for, apart from its workers, and what its workers wait for with it.
 func clusterItself(c *clusterv1.Cluster) *Finding {
 	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
 	if len(c.Status.Conditions) == 0 {
@@ -157,7 +167,6 @@ func clusterItself(c *clusterv1.Cluster) *Finding {
 		policyv1.ManagementClaimedCondition,
 		clusterv1.ClusterRemoteConnectionProbeCondition,
 		clusterv1.ClusterControlPlaneAvailableCondition,
-		policyv1.AnnotationsValidCondition,
 	} {
 		found := meta.FindStatusCondition(c.Status.Conditions, kind)
 		if found == nil || found.Status == metav1.ConditionTrue {
@@ -171,6 +180,15 @@ func clusterItself(c *clusterv1.Cluster) *Finding {
 		return of(ref, *found)
 	}
 	return nil
+}
+
+// clusterAnnotations is an annotation of a Cluster that is not understood. Its workers do not wait for that.
+func clusterAnnotations(c *clusterv1.Cluster) *Finding {
+	found := meta.FindStatusCondition(c.Status.Conditions, policyv1.AnnotationsValidCondition)
+	if found == nil || found.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(Reference{"Cluster", c.Namespace, c.Name, c.Name}, *found)
 }
 
 // byTable is the first condition of an object of any kind that is not as it should be, by the table of reasons; one that the

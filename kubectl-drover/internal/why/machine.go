@@ -81,13 +81,9 @@ func paused(object Reference, conditions []metav1.Condition) *Finding {
 	if c.Reason != clusterv1.PausedReason {
 		return found
 	}
-	found.Command = fmt.Sprintf("kubectl annotate %s %s --namespace %s %s-", strings.ToLower(object.Kind), object.Name, object.Namespace, clusterv1.PausedAnnotation)
+	found.Command = command("kubectl annotate "+strings.ToLower(object.Kind)+" {name} --namespace {namespace} "+clusterv1.PausedAnnotation+"-", object)
 	if strings.Contains(c.Message, "Cluster spec.paused") {
-		cluster := object.Cluster
-		if object.Kind == "Cluster" {
-			cluster = object.Name
-		}
-		found.Command = fmt.Sprintf(`kubectl patch cluster %s --namespace %s --type=merge -p '{"spec":{"paused":false}}'`, cluster, object.Namespace)
+		found.Command = command(`kubectl patch cluster {cluster} --namespace {namespace} --type=merge -p '{"spec":{"paused":false}}'`, object)
 	}
 	return found
 }

@@ -71,9 +71,6 @@ func (o owner) with(kind string, statuses ...metav1.ConditionStatus) *Finding {
 
 // owner is what a MachineDeployment or MachineSet waits for: what concerns it as a whole first, then its Machines.
 func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
-	if len(o.conditions) == 0 {
-		return notReconciled(o.ref, o.created), nil
-	}
 	if found := o.itself(); found != nil {
 		return found, nil
 	}
@@ -81,14 +78,28 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 	if found, err := f.clusterNamed(ctx, o.ref); found != nil || err != nil {
 		return found, err
 	}
-	if found := o.blocked(); found != nil {
-		return found, nil
+	w := &worst{}
+	if o.blocked() != nil {
+		return f.ofOwner(ctx, o, w)
 	}
-	found, err := f.worstMachine(ctx, o)
+	if err := f.collect(ctx, o.ref, func(m *clusterv1.Machine) *worst {
+		if !o.belongs(m) {
+			return nil
+		}
+		return w
+	}); err != nil {
+		return nil, err
+	}
+	return f.ofOwner(ctx, o, w)
+}
+
+// waiting is what an owner waits for that is neither wrong itself nor blocked.
+func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, error) {
+	found, err := f.worstMachine(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	overdue := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
+	overdue := o.overdue()
 	switch {
 	case found == nil:
 		return o.inProgress(), nil
@@ -102,6 +113,9 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 
 // itself is what is wrong with the object as a whole.
 func (o owner) itself() *Finding {
+	if len(o.conditions) == 0 {
+		return notReconciled(o.ref, o.created)
+	}
 	if found := paused(o.ref, o.conditions); found != nil {
 		return found
 	}
@@ -164,6 +178,9 @@ func (w *worst) add(m *clusterv1.Machine) {
 	key := fmt.Sprintf("%s %s %t", found.Condition.Type, found.Condition.Reason, len(found.Facts) > 0)
 	known := w.groups[key]
 	if known == nil {
+		if w.groups == nil {
+			w.groups = map[string]*sample{}
+		}
 		known = &sample{}
 		w.groups[key], w.order = known, append(w.order, key)
 	}
@@ -183,19 +200,22 @@ func (w *worst) most() *sample {
 	return most
 }
 
-// worstMachine is what most of the Machines that are not well wait for.
-func (f *Finder) worstMachine(ctx context.Context, o owner) (*Finding, error) {
-	w := &worst{groups: map[string]*sample{}}
-	err := f.Machines(ctx, o.ref.Namespace, o.ref.Cluster, func(page []clusterv1.Machine) error {
+// collect adds each Machine of a Cluster to one of the worst; nil for a Machine that does not count.
+func (f *Finder) collect(ctx context.Context, ref Reference, to func(*clusterv1.Machine) *worst) error {
+	return f.Machines(ctx, ref.Namespace, ref.Cluster, func(page []clusterv1.Machine) error {
 		for i := range page {
-			if o.belongs(&page[i]) {
+			if w := to(&page[i]); w != nil {
 				w.add(&page[i])
 			}
 		}
 		return nil
 	})
-	if err != nil || w.all == 0 {
-		return nil, err
+}
+
+// worstMachine is what most of the Machines that are not well wait for; nil if all are well.
+func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
+	if w.all == 0 {
+		return nil, nil
 	}
 	m := w.most().machine
 	found, err := f.machine(ctx, m)
@@ -213,11 +233,11 @@ func (o owner) inProgress() *Finding {
 	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue)
 	if rolling != nil && o.onDelete {
 		rolling.Actor, rolling.Help = reason.Operator, "delete the Machines of the older template, one after another: the strategy OnDelete replaces each after that"
-		rolling.Command = filled("kubectl get machine --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)
+		rolling.Command = command("kubectl get machine --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)
 		return rolling
 	}
 	for _, found := range []*Finding{
-		o.with(policyv1.ProgressingCondition, metav1.ConditionFalse),
+		o.overdue(),
 		rolling,
 		o.with(clusterv1.ScalingUpCondition, metav1.ConditionTrue),
 		o.with(clusterv1.ScalingDownCondition, metav1.ConditionTrue),
@@ -231,17 +251,34 @@ func (o owner) inProgress() *Finding {
 	return nil
 }
 
+// overdue is that there was no progress for too long. Where no Machine of an older template is left, a rollback would replace
+// Machines that are well.
+func (o owner) overdue() *Finding {
+	found := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
+	if found != nil && o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil {
+		found.Help = "see what is awaited, and correct it"
+		found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
+	}
+	return found
+}
+
 // clusterNamed is what the Cluster of an object itself waits for.
 func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, error) {
-	cluster := &clusterv1.Cluster{}
-	err := f.Get(ctx, object.Cluster, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Cluster}, cluster)
-	if object.IsNotFound(err) || object.IsForbidden(err) {
-		return nil, nil
-	}
-	if err != nil {
+	cluster, err := f.readCluster(ctx, ref)
+	if cluster == nil || err != nil {
 		return nil, err
 	}
 	return clusterItself(cluster), nil
+}
+
+// readCluster reads the Cluster of an object; nil if it does not exist, or may not be read.
+func (f *Finder) readCluster(ctx context.Context, ref Reference) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := f.Get(ctx, object.Cluster, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Cluster}, cluster)
+	if object.IsNotFound(err) || object.IsForbidden(err) {
+		return nil, nil //nolint:nilnil // there is none to read
+	}
+	return cluster, err
 }
 
 // cluster is what a Cluster waits for: itself first, then its workers. While it is being deleted, only its deletion counts.
@@ -259,10 +296,13 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 		return nil, err
 	}
 	if first == nil {
-		return f.anyMachine(ctx, ref)
+		first, err = f.anyMachine(ctx, ref)
+	}
+	if first == nil {
+		return clusterAnnotations(c), err
 	}
 	first.Others += others
-	return first, nil
+	return first, err
 }
 
 func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1.Cluster, deleting metav1.Condition) (*Finding, error) {
@@ -278,31 +318,57 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 
 // anyMachine is what most Machines of a Cluster wait for.
 func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error) {
-	return f.worstMachine(ctx, owner{ref: ref, belongs: func(*clusterv1.Machine) bool { return true }})
+	w := &worst{}
+	if err := f.collect(ctx, ref, func(*clusterv1.Machine) *worst { return w }); err != nil {
+		return nil, err
+	}
+	return f.worstMachine(ctx, w)
 }
 
-// deployments is what the first MachineDeployment waits for, and how many other objects do.
+// deployments is what the first MachineDeployment waits for, and how many other objects do. The Machines are read once for all
+// MachineDeployments, and other objects for the first alone.
 func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
+	var owners []owner
+	machines := map[string]*worst{}
 	err = object.Each(ctx, f.Reader, object.MachineDeployment, &clusterv1.MachineDeploymentList{}, func(page *clusterv1.MachineDeploymentList) error {
 		for i := range page.Items {
-			if page.Items[i].Spec.ClusterName != c.Name {
-				continue
-			}
-			found, err := f.owner(ctx, ownerOfDeployment(&page.Items[i]))
-			if err != nil {
-				return err
-			}
-			switch {
-			case found == nil:
-			case first == nil:
-				first = found
-			default:
-				others += 1 + found.Others
+			if md := &page.Items[i]; md.Spec.ClusterName == c.Name {
+				owners, machines[md.Name] = append(owners, ownerOfDeployment(md)), &worst{}
 			}
 		}
 		return nil
 	}, client.InNamespace(c.Namespace))
-	return first, others, err
+	if err != nil || len(owners) == 0 {
+		return nil, 0, err
+	}
+	err = f.collect(ctx, owners[0].ref, func(m *clusterv1.Machine) *worst { return machines[m.Labels[clusterv1.MachineDeploymentNameLabel]] })
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, o := range owners {
+		w := machines[o.ref.Name]
+		found := o.problem()
+		switch {
+		case found == nil && w.all == 0:
+		case first != nil:
+			others += max(w.all, 1)
+		default:
+			if first, err = f.ofOwner(ctx, o, w); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return first, others, nil
+}
+
+// ofOwner is what an owner in a Cluster that is well waits for, with what its Machines wait for.
+func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, error) {
+	for _, found := range []*Finding{o.itself(), o.blocked()} {
+		if found != nil {
+			return found, nil
+		}
+	}
+	return f.waiting(ctx, o, w)
 }
 
 // replicas is the state of a MachineDeployment or MachineSet.
@@ -320,12 +386,14 @@ func DeploymentProblem(md *clusterv1.MachineDeployment) *Finding {
 func SetProblem(set *clusterv1.MachineSet) *Finding { return ownerOfSet(set).problem() }
 
 // ClusterProblem is the same of a Cluster.
-func ClusterProblem(c *clusterv1.Cluster) *Finding { return clusterItself(c) }
+func ClusterProblem(c *clusterv1.Cluster) *Finding {
+	if found := clusterItself(c); found != nil {
+		return found
+	}
+	return clusterAnnotations(c)
+}
 
 func (o owner) problem() *Finding {
-	if len(o.conditions) == 0 {
-		return notReconciled(o.ref, o.created)
-	}
 	for _, found := range []*Finding{o.itself(), o.blocked(), o.inProgress()} {
 		if found != nil {
 			return found

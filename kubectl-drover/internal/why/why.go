@@ -31,20 +31,20 @@ func (f *Finder) Answer(ctx context.Context, kind object.Kind, key client.Object
 }
 
 func (f *Finder) answer(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
-	switch kind.GroupVersionKind {
-	case object.Cluster.GroupVersionKind:
+	switch kind.GroupKind() {
+	case object.Cluster.GroupKind():
 		return f.answerCluster(ctx, key)
-	case object.MachineDeployment.GroupVersionKind:
+	case object.MachineDeployment.GroupKind():
 		return f.answerDeployment(ctx, key)
-	case object.MachineSet.GroupVersionKind:
+	case object.MachineSet.GroupKind():
 		return f.answerSet(ctx, key)
-	case object.Machine.GroupVersionKind:
+	case object.Machine.GroupKind():
 		m := &clusterv1.Machine{}
 		if err := f.Get(ctx, kind, key, m); err != nil {
 			return Answer{}, err
 		}
 		return f.answerMachine(ctx, m)
-	case object.Node.GroupVersionKind:
+	case object.Node.GroupKind():
 		m, err := f.machineOfNode(ctx, key.Namespace, key.Name)
 		if err != nil {
 			return Answer{}, err

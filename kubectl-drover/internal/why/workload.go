@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,19 +29,19 @@ var budgetInMessage = regexp.MustCompile(`PodDisruptionBudgets? ((?:[a-z0-9.-]+/
 
 // draining adds what the workload cluster says about the PodDisruptionBudgets that block a drain.
 func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	cluster, err := f.clusterNamed(ctx, ReferenceOf(m))
+	down, err := f.disconnected(ctx, ReferenceOf(m))
 	if err != nil {
 		return nil, err
 	}
-	if cluster != nil {
-		found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", cluster.Meaning))
+	if down != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
 		found.Help = "make the workload cluster answer; to go on without a drain, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
-		found.Command = filled("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
+		found.Command = command("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
 		return found, nil
 	}
 	names := budgetsIn(found.Condition.Message)
 	if len(names) == 0 {
-		if strings.Contains(found.Condition.Message, "waiting for the kubelet to end them") || strings.Contains(found.Condition.Message, "waiting for completion") {
+		if endsByItself(found.Condition.Message) {
 			found.Actor = reason.Drover
 			found.Help = "it goes on when the pods have ended"
 		}
@@ -59,6 +61,31 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 		found.Facts = append(found.Facts, describeBudget(budget))
 	}
 	return found, nil
+}
+
+// endsByItself reports whether a drain waits for nothing but pods that end by themselves: no line of its message is about another
+// cause, as an eviction that is refused.
+func endsByItself(message string) bool {
+	lines := strings.Split(message, "\n* ")[1:]
+	for _, line := range lines {
+		if !strings.Contains(line, "waiting for the kubelet to end them") && !strings.Contains(line, "waiting for completion") {
+			return false
+		}
+	}
+	return len(lines) > 0
+}
+
+// disconnected is why the workload cluster of an object is not connected; nil if it is. A drain waits for nothing else of a Cluster.
+func (f *Finder) disconnected(ctx context.Context, ref Reference) (*Finding, error) {
+	cluster, err := f.readCluster(ctx, ref)
+	if cluster == nil || err != nil {
+		return nil, err
+	}
+	probe := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+	if probe == nil || probe.Status == metav1.ConditionTrue {
+		return nil, nil
+	}
+	return of(Reference{"Cluster", cluster.Namespace, cluster.Name, cluster.Name}, *probe), nil
 }
 
 func budgetsIn(message string) []client.ObjectKey {
@@ -87,15 +114,15 @@ func describeBudget(b *policyv1.PodDisruptionBudget) string {
 		b.Namespace, b.Name, wants, s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy, s.DisruptionsAllowed)
 }
 
-// machineOfNode returns the Machine of a Node of a workload cluster.
+// machineOfNode returns the Machine of a Node of a workload cluster. Two workload clusters may have a Node of the same name.
 func (f *Finder) machineOfNode(ctx context.Context, namespace, name string) (*clusterv1.Machine, error) {
-	var found *clusterv1.Machine
+	var found []*clusterv1.Machine
 	var names []string
 	err := f.Machines(ctx, namespace, "", func(page []clusterv1.Machine) error {
 		for i := range page {
 			switch node := page[i].Status.NodeRef.Name; {
-			case node == name && found == nil:
-				found = &page[i]
+			case node == name:
+				found = append(found, page[i].DeepCopy())
 			case node != "":
 				names = append(names, node)
 			}
@@ -105,11 +132,18 @@ func (f *Finder) machineOfNode(ctx context.Context, namespace, name string) (*cl
 	if err != nil {
 		return nil, err
 	}
-	if found == nil {
+	switch len(found) {
+	case 0:
 		near, _ := spelling.Nearest(name, names)
 		return nil, &object.NotFoundError{Kind: "Machine with the Node", Key: client.ObjectKey{Namespace: namespace, Name: name}, Near: near}
+	case 1:
+		return found[0], nil
 	}
-	return found, nil
+	var all []string
+	for _, m := range found {
+		all = append(all, fmt.Sprintf("%s of Cluster %s", m.Name, m.Spec.ClusterName))
+	}
+	return nil, fmt.Errorf("%d Machines have a Node %q: %s; ask why of one of them", len(found), name, strings.Join(all, ", "))
 }
 
 // quota is what a ResourceQuota of the management cluster refuses.
@@ -118,5 +152,5 @@ func quota(found *Finding) {
 		return
 	}
 	found.Actor, found.Help = reason.Installer, "raise the ResourceQuota of the namespace, or scale down; it is tried again by itself"
-	found.Command = filled("kubectl describe resourcequota --namespace {namespace}", found.Object)
+	found.Command = command("kubectl describe resourcequota --namespace {namespace}", found.Object)
 }

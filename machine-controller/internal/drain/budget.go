@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/paging"
+	"drover.io/runtime/drainplan"
 )
 
 // budgets reads the PodDisruptionBudgets of a Namespace once per pass, when the first Pod of it is about to be
@@ -80,7 +81,7 @@ func (b *budgets) list(ctx context.Context, namespace string) ([]*budget, error)
 
 // predict applies the rules by which the API server decides on an eviction. The zero Cause means that it evicts.
 func predict(pod *corev1.Pod, matching []*budget) Cause {
-	if len(matching) == 0 || finished(pod) || pod.Status.Phase == corev1.PodPending {
+	if len(matching) == 0 || drainplan.Finished(pod) || pod.Status.Phase == corev1.PodPending {
 		return Cause{}
 	}
 	if len(matching) > 1 {
@@ -138,7 +139,7 @@ func (b *budget) allowsUnready() bool {
 
 // countEviction counts an eviction in the budget, as the API server does.
 func countEviction(pod *corev1.Pod, matching []*budget) {
-	free := finished(pod) || pod.Status.Phase == corev1.PodPending
+	free := drainplan.Finished(pod) || pod.Status.Phase == corev1.PodPending
 	if len(matching) != 1 || free || !ready(pod) && matching[0].allowsUnready() {
 		return
 	}

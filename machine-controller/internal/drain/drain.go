@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain evicts the Pods from the Node of a Machine before its instance is deleted. It decides which Pods are
-// evicted, in what order, and what the message about blocked ones is; the deletion of the Machine decides when: it calls
-// Drainer.DrainNode for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains
-// many Nodes. Decisions are the pure functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets
-// allow.
+// Package drain evicts the Pods from the Node of a Machine before its instance is deleted. Package drainplan decides which
+// Pods are evicted, and in what order; this one does it, and says what the blocked ones wait for. The deletion of the Machine
+// decides when: it calls Drainer.DrainNode for one bounded pass, and again later, until Done. A pass never waits for a Pod, so
+// one worker drains many Nodes. budget.go predicts what PodDisruptionBudgets allow.
 //
 // k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, reads a
 // DaemonSet once per Pod, keeps one warning per Pod, and needs a second, typed client per workload cluster.
@@ -22,6 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/machine-controller/internal/volume"
+	"drover.io/runtime/drainplan"
 	"drover.io/runtime/expiring"
 )
 
@@ -48,7 +48,7 @@ type Request struct {
 	// Node is to be drained; it should be cordoned before. It may come from a cache.
 	Node *corev1.Node
 	// Subject is the Machine, as MachineDrainRules see it.
-	Subject RuleInput
+	Subject drainplan.RuleInput
 	// Rules are all MachineDrainRules in the Machine's namespace.
 	Rules []clusterv1.MachineDrainRule
 	// Now is the time of this pass.
@@ -89,14 +89,14 @@ func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	plan := MakePlan(Classify(pods, view))
+	plan := drainplan.Make(drainplan.Classify(pods, view))
 	if plan.Done() {
 		d.refused.Delete(req.Node.UID)
 		return Result{Done: true}, nil
 	}
 	p := d.newExecutor(req, view, pods)
 	p.before, _ = d.refused.Get(req.Node.UID)
-	plan.tryLast(p.before)
+	tryLast(plan, p.before)
 	err = p.run(ctx, plan)
 	d.refused.Delete(req.Node.UID)
 	if len(p.refused) > 0 {
@@ -114,8 +114,8 @@ func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, erro
 		return nil, err
 	}
 	var skipped []*corev1.Pod
-	for _, decision := range MakePlan(Classify(pods, view)).Skipped {
-		if decision.Reason != ReasonCompleted {
+	for _, decision := range drainplan.Make(drainplan.Classify(pods, view)).Skipped {
+		if decision.Reason != drainplan.ReasonCompleted {
 			skipped = append(skipped, decision.Pod)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/runtime/drainplan"
 	"drover.io/runtime/metric/metrictest"
 )
 
@@ -37,7 +38,7 @@ func TestDrainNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
 	s.wantMessage(result.Progress, "* Pods app/job, app/web: being deleted, waiting for the kubelet to end them")
 	want := []Removal{
 		{Pod: types.NamespacedName{Namespace: s.namespace, Name: "job"}},
-		{Pod: types.NamespacedName{Namespace: s.namespace, Name: "web"}, Warnings: []string{WarningEmptyDir, WarningUnmanaged}},
+		{Pod: types.NamespacedName{Namespace: s.namespace, Name: "web"}, Warnings: []string{drainplan.WarningEmptyDir, drainplan.WarningUnmanaged}},
 	}
 	if diff := cmp.Diff(want, result.Removed); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
@@ -156,7 +157,7 @@ func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			foretold := predict(pod, matching)
-			err = evict(t.Context(), withoutRetry(t), Decision{Pod: pod})
+			err = evict(t.Context(), withoutRetry(t), drainplan.Decision{Pod: pod})
 			if granted := err == nil; granted != (foretold.Kind == 0) {
 				t.Errorf("foretold %q, the API server answered %v", foretold, err)
 			}
@@ -271,7 +272,7 @@ func TestDrainNodeReadsEachDaemonSetOnce(t *testing.T) {
 	result := s.pass(&Drainer{}, req)
 	s.wantPods("agent-1 agent-2 orphan! orphan-of-old! unknown unknown-gone")
 	for _, r := range result.Removed {
-		if diff := cmp.Diff([]string{WarningOrphaned}, r.Warnings); diff != "" {
+		if diff := cmp.Diff([]string{drainplan.WarningOrphaned}, r.Warnings); diff != "" {
 			t.Errorf("warnings about %s (-want +got):\n%s", r.Pod, diff)
 		}
 	}
@@ -374,7 +375,7 @@ func TestDrainNodeWaitsForAnInvalidRule(t *testing.T) {
 	req := s.request()
 	req.Rules = []clusterv1.MachineDrainRule{drainRule("bad", "Explode")}
 	_, err := (&Drainer{}).DrainNode(t.Context(), req)
-	var invalid *InvalidRuleError
+	var invalid *drainplan.InvalidRuleError
 	if !errors.As(err, &invalid) || invalid.Rule != "bad" {
 		t.Errorf("got %v, want an InvalidRuleError about %q", err, "bad")
 	}

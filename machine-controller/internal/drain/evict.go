@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/drainplan"
 )
 
 // outcome is the result of one eviction or deletion. The zero outcome means that the Pod is terminating.
@@ -32,7 +34,7 @@ type outcome struct {
 }
 
 // evict has a precondition on the UID: a StatefulSet may have created a Pod of the same name on another Node.
-func evict(ctx context.Context, c client.Client, d Decision) error {
+func evict(ctx context.Context, c client.Client, d drainplan.Decision) error {
 	return c.SubResource("eviction").Create(ctx, d.Pod, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Pod.Namespace, Name: d.Pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{
@@ -42,7 +44,7 @@ func evict(ctx context.Context, c client.Client, d Decision) error {
 	})
 }
 
-func remove(ctx context.Context, c client.Client, d Decision) error {
+func remove(ctx context.Context, c client.Client, d drainplan.Decision) error {
 	return c.Delete(ctx, d.Pod, client.GracePeriodSeconds(*d.GraceSeconds), client.Preconditions{UID: &d.Pod.UID})
 }
 

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/runtime/drainplan"
 )
 
 func TestOutcomeOf(t *testing.T) {
@@ -81,17 +83,17 @@ func TestOutcomesInMetrics(t *testing.T) {
 	t.Parallel()
 	for want, test := range map[string]struct {
 		outcome outcome
-		action  Action
+		action  drainplan.Action
 	}{
-		evicted:             {outcome{cause: Cause{Kind: Terminating}}, Evict},
-		deleted:             {outcome{cause: Cause{Kind: Terminating}}, Delete},
-		gone:                {outcome{gone: true}, Evict},
-		awaitsBudget:        {outcome{cause: Cause{Kind: BudgetExhausted}}, Evict},
-		tooManyRequests:     {outcome{cause: Cause{Kind: Refused}, tooMany: true}, Evict},
-		refusedByServer:     {outcome{cause: Cause{Kind: Refused}}, Evict},
-		changed:             {outcome{cause: Cause{Kind: NextPass}}, Evict},
-		namespaceTerminates: {outcome{cause: Cause{Kind: NamespaceTerminating}}, Evict},
-		failed:              {outcome{err: errors.New("x")}, Evict},
+		evicted:             {outcome{cause: Cause{Kind: Terminating}}, drainplan.Evict},
+		deleted:             {outcome{cause: Cause{Kind: Terminating}}, drainplan.Delete},
+		gone:                {outcome{gone: true}, drainplan.Evict},
+		awaitsBudget:        {outcome{cause: Cause{Kind: BudgetExhausted}}, drainplan.Evict},
+		tooManyRequests:     {outcome{cause: Cause{Kind: Refused}, tooMany: true}, drainplan.Evict},
+		refusedByServer:     {outcome{cause: Cause{Kind: Refused}}, drainplan.Evict},
+		changed:             {outcome{cause: Cause{Kind: NextPass}}, drainplan.Evict},
+		namespaceTerminates: {outcome{cause: Cause{Kind: NamespaceTerminating}}, drainplan.Evict},
+		failed:              {outcome{err: errors.New("x")}, drainplan.Evict},
 	} {
 		if got := test.outcome.label(test.action); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -12,12 +12,14 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/drainplan"
 )
 
 // executor executes a Plan within its limits and records what is still awaited.
 type executor struct {
 	req         Request
-	view        Input
+	view        drainplan.Input
 	budgets     budgets
 	volumeOrder volumeOrder
 
@@ -35,7 +37,7 @@ type executor struct {
 	before, refused refusals
 }
 
-func (d *Drainer) newExecutor(req Request, view Input, pods []*corev1.Pod) *executor {
+func (d *Drainer) newExecutor(req Request, view drainplan.Input, pods []*corev1.Pod) *executor {
 	return &executor{
 		req: req, view: view,
 		budgets:     budgets{client: req.Client, pageSize: d.pageSize(), byNamespace: map[string][]*budget{}},
@@ -47,8 +49,8 @@ func (d *Drainer) newExecutor(req Request, view Input, pods []*corev1.Pod) *exec
 }
 
 // run deletes before it evicts, because of the deadline. ctx ends with the pass.
-func (p *executor) run(ctx context.Context, plan Plan) error {
-	for kind, decisions := range map[CauseKind][]Decision{
+func (p *executor) run(ctx context.Context, plan drainplan.Plan) error {
+	for kind, decisions := range map[CauseKind][]drainplan.Decision{
 		Terminating: plan.Terminating, Completing: plan.Completing, LaterOrder: plan.Later,
 	} {
 		for _, d := range decisions {
@@ -70,8 +72,8 @@ func (p *executor) run(ctx context.Context, plan Plan) error {
 }
 
 // attempt does nothing once the pass has stopped, except recording the Pod for the next pass.
-func (p *executor) attempt(ctx context.Context, d Decision, do func(context.Context, Decision)) {
-	if p.stopped || p.left <= 0 && d.Action == Evict || ctx.Err() != nil {
+func (p *executor) attempt(ctx context.Context, d drainplan.Decision, do func(context.Context, drainplan.Decision)) {
+	if p.stopped || p.left <= 0 && d.Action == drainplan.Evict || ctx.Err() != nil {
 		p.progress.add(Cause{Kind: NextPass}, d.Pod)
 		if p.before[d.Pod.UID] {
 			p.refused[d.Pod.UID] = true // not tried again yet
@@ -81,13 +83,13 @@ func (p *executor) attempt(ctx context.Context, d Decision, do func(context.Cont
 	do(ctx, d)
 }
 
-func (p *executor) remove(ctx context.Context, d Decision) {
+func (p *executor) remove(ctx context.Context, d drainplan.Decision) {
 	ctx, cancel := context.WithTimeout(ctx, p.attemptTime)
 	defer cancel()
 	p.recordOutcome(ctx, d, remove(ctx, p.req.Client, d), nil)
 }
 
-func (p *executor) evict(ctx context.Context, d Decision) {
+func (p *executor) evict(ctx context.Context, d drainplan.Decision) {
 	matching, err := p.budgets.of(ctx, d.Pod)
 	if err != nil {
 		p.stop(err)
@@ -109,7 +111,7 @@ func (p *executor) evict(ctx context.Context, d Decision) {
 }
 
 // recordOutcome records the answer of the API server. A lost answer does no harm: the next pass reads the Pod again.
-func (p *executor) recordOutcome(ctx context.Context, d Decision, err error, matching []*budget) {
+func (p *executor) recordOutcome(ctx context.Context, d drainplan.Decision, err error, matching []*budget) {
 	if err != nil && ctx.Err() != nil {
 		evictions.Inc(unanswered)
 		p.refused[d.Pod.UID] = true
@@ -145,8 +147,8 @@ func (p *executor) pause(retryAfter time.Duration) {
 	}
 }
 
-func (p *executor) recordRemoval(ctx context.Context, d Decision) {
-	forced := d.Action == Delete
+func (p *executor) recordRemoval(ctx context.Context, d drainplan.Decision) {
+	forced := d.Action == drainplan.Delete
 	key := client.ObjectKeyFromObject(d.Pod)
 	p.removed = append(p.removed, Removal{Pod: key, Forced: forced, Warnings: d.Warnings})
 	log := ctrl.LoggerFrom(ctx).WithValues("Node", klog.KObj(p.req.Node), "Pod", klog.KObj(d.Pod))
@@ -166,7 +168,7 @@ func (p *executor) stop(err error) {
 	p.stopped, p.err = true, err
 }
 
-func (p *executor) result(plan Plan) Result {
+func (p *executor) result(plan drainplan.Plan) Result {
 	r := Result{Progress: p.progress, Removed: p.removed, Done: len(p.progress) == 0 && p.err == nil}
 	if !r.Done {
 		r.RequeueAfter = p.requeueAfter(plan)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // noon is the time of every pure test.
@@ -87,3 +88,24 @@ func withClaim(name string) podOption {
 }
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "app", Name: name} }
+
+func drainRule(name string, behavior clusterv1.MachineDrainRuleDrainBehavior, change ...func(*clusterv1.MachineDrainRuleSpec)) clusterv1.MachineDrainRule {
+	r := clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Spec.Drain.Behavior = behavior
+	for _, c := range change {
+		c(&r.Spec)
+	}
+	return r
+}
+
+func order(order int32) func(*clusterv1.MachineDrainRuleSpec) {
+	return func(s *clusterv1.MachineDrainRuleSpec) { s.Drain.Order = &order }
+}
+
+func forPods(selectors ...clusterv1.MachineDrainRulePodSelector) func(*clusterv1.MachineDrainRuleSpec) {
+	return func(s *clusterv1.MachineDrainRuleSpec) { s.Pods = selectors }
+}
+
+func with(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/paging"
+	"drover.io/runtime/drainplan"
 )
 
 func TestDrainNodeEvictsSoManyPerPass(t *testing.T) {
@@ -230,7 +231,7 @@ func TestDrainRetriesALostResponse(t *testing.T) {
 		if verb != "evict" {
 			return nil
 		}
-		if err := evict(ctx, s, Decision{Pod: pod}); err != nil {
+		if err := evict(ctx, s, drainplan.Decision{Pod: pod}); err != nil {
 			return err
 		}
 		return errors.New("connection reset")

@@ -3,7 +3,10 @@
 
 package drain
 
-import "drover.io/runtime/metric"
+import (
+	"drover.io/runtime/drainplan"
+	"drover.io/runtime/metric"
+)
 
 // What becomes of an attempt to remove a Pod.
 const (
@@ -27,7 +30,7 @@ var evictions = metric.NewCounter(metric.Options{
 })
 
 // label is the outcome of an attempt in metrics.
-func (o outcome) label(action Action) string {
+func (o outcome) label(action drainplan.Action) string {
 	switch {
 	case o.err != nil:
 		return failed
@@ -41,7 +44,7 @@ func (o outcome) label(action Action) string {
 		return changed
 	case o.cause.Kind == NamespaceTerminating:
 		return namespaceTerminates
-	case o.cause.Kind == Terminating && action == Delete:
+	case o.cause.Kind == Terminating && action == drainplan.Delete:
 		return deleted
 	case o.cause.Kind == Terminating:
 		return evicted

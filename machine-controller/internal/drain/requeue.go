@@ -5,6 +5,8 @@ package drain
 
 import (
 	"time"
+
+	"drover.io/runtime/drainplan"
 )
 
 // Pods are not watched, so passes are repeated: soon while Pods terminate, rarely while another party must act.
@@ -15,7 +17,7 @@ const (
 	latest  = 20 * time.Second
 )
 
-func (p *executor) requeueAfter(plan Plan) time.Duration {
+func (p *executor) requeueAfter(plan drainplan.Plan) time.Duration {
 	after := latest
 	switch {
 	case p.retryAfter > 0:
@@ -39,7 +41,7 @@ func (p *executor) requeueAfter(plan Plan) time.Duration {
 }
 
 // terminationWait grows with the time that the Pod has been terminating.
-func (p *executor) terminationWait(d Decision) time.Duration {
+func (p *executor) terminationWait(d drainplan.Decision) time.Duration {
 	began := d.Pod.DeletionTimestamp.Time
 	if grace := d.Pod.DeletionGracePeriodSeconds; grace != nil {
 		began = began.Add(-time.Duration(*grace) * time.Second)
@@ -48,14 +50,14 @@ func (p *executor) terminationWait(d Decision) time.Duration {
 }
 
 // nextForce is when the next Pod must be deleted for the deadline, or the drain be given up.
-func (p *executor) nextForce(plan Plan) (time.Time, bool) {
+func (p *executor) nextForce(plan drainplan.Plan) (time.Time, bool) {
 	if p.view.ForceDeadline == nil {
 		return time.Time{}, false
 	}
 	next := p.view.ForceDeadline.Add(2 * time.Second)
-	for _, group := range [][]Decision{plan.Evict, plan.Completing, plan.Later} {
+	for _, group := range [][]drainplan.Decision{plan.Evict, plan.Completing, plan.Later} {
 		for _, d := range group {
-			if due, ok := p.view.forceDue(d.Pod); ok && due.Before(next) {
+			if due, ok := p.view.ForceDue(d.Pod); ok && due.Before(next) {
 				next = due
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"drover.io/runtime/drainplan"
 )
 
 func TestRequeueAfter(t *testing.T) {
@@ -39,8 +41,8 @@ func TestRequeueAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := &test.pass
-			p.view = Input{Now: noon, ForceDeadline: test.deadline}
-			if got := p.requeueAfter(MakePlan(Classify([]*corev1.Pod{test.pod}, p.view))); got != test.want {
+			p.view = drainplan.Input{Now: noon, ForceDeadline: test.deadline}
+			if got := p.requeueAfter(drainplan.Make(drainplan.Classify([]*corev1.Pod{test.pod}, p.view))); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/machine-controller/internal/volume"
+	"drover.io/runtime/drainplan"
 )
 
 // maxDetachWait is how long the next Pod waits for a detachment that was requested. After the drain the volume is
@@ -30,7 +31,7 @@ type volumeOrder struct {
 	waiting string // the volumes awaited
 }
 
-func (t *volumeOrder) observe(ctx context.Context, req Request, plan Plan) error {
+func (t *volumeOrder) observe(ctx context.Context, req Request, plan drainplan.Plan) error {
 	if !slices.ContainsFunc(plan.Evict, hasClaims) {
 		return nil
 	}
@@ -55,7 +56,7 @@ func detaching(attached []volume.Volume, onNode []*corev1.Pod, now time.Time) []
 	used := map[types.NamespacedName]bool{}
 	for _, pod := range onNode {
 		for _, claim := range volume.Claims(pod) {
-			used[claim] = used[claim] || !finished(pod)
+			used[claim] = used[claim] || !drainplan.Finished(pod)
 		}
 	}
 	var names []string
@@ -85,4 +86,4 @@ func (t *volumeOrder) evicted(pod *corev1.Pod) {
 	}
 }
 
-func hasClaims(d Decision) bool { return len(volume.Claims(d.Pod)) > 0 }
+func hasClaims(d drainplan.Decision) bool { return len(volume.Claims(d.Pod)) > 0 }

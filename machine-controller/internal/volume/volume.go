@@ -20,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/drainplan"
 )
 
 const (
@@ -70,7 +72,7 @@ func (w *Waiter) Detached(ctx context.Context, req Request) (Result, error) {
 		}
 		return Result{}, fmt.Errorf("getting Node %q: %w", req.Node, err)
 	}
-	if NodeUnreachable(&node) {
+	if drainplan.Unreachable(&node) {
 		return Result{Done: true}, nil
 	}
 	attached, err := w.Attached(ctx, req, node.Status.VolumesAttached)
@@ -157,13 +159,6 @@ func (v Volume) String() string {
 		return "VolumeAttachment " + v.Attachment
 	}
 	return "volume " + v.Reported
-}
-
-// NodeUnreachable reports whether the kubelet has stopped reporting.
-func NodeUnreachable(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
-	})
 }
 
 func (w *Waiter) pageSize() int64 {

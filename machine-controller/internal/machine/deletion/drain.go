@@ -20,6 +20,7 @@ import (
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/drainplan"
 	"drover.io/runtime/requesterror"
 	"drover.io/runtime/results"
 )
@@ -89,7 +90,7 @@ func (d drainStep) pass(ctx context.Context, s *State, request drain.Request, wa
 		return done, nil
 	}
 	waiting.Message = result.Progress.Message()
-	if _, invalid := errors.AsType[*drain.InvalidRuleError](err); invalid {
+	if _, invalid := errors.AsType[*drainplan.InvalidRuleError](err); invalid {
 		waiting.Message = err.Error()
 		waiting.RequeueAfter = earliest(waiting.RequeueAfter, objectRetry)
 		return waiting, nil
@@ -119,7 +120,7 @@ func (d drainStep) request(ctx context.Context, connection *workload.Connection,
 		Cluster:       s.clusterKey(),
 		Client:        connection.Client(),
 		Node:          s.Node,
-		Subject:       drain.RuleInput{MachineLabels: s.Machine.Labels, ClusterLabels: s.Cluster.Labels},
+		Subject:       drainplan.RuleInput{MachineLabels: s.Machine.Labels, ClusterLabels: s.Cluster.Labels},
 		Rules:         rules.Items,
 		Now:           d.clock.Now(),
 		ForceDeadline: forceDrainDeadline(policy, s.Machine),

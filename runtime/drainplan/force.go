@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package drain
+package drainplan
 
 import (
 	"time"
@@ -25,8 +25,8 @@ func (v Input) forced(pod *corev1.Pod) (grace int64, due bool) {
 	return int64(min(left, own) / time.Second), !v.Now.Before(v.ForceDeadline.Add(-own))
 }
 
-// forceDue is when forced becomes true for a Pod that is not yet being deleted.
-func (v Input) forceDue(pod *corev1.Pod) (time.Time, bool) {
+// ForceDue is when forced becomes true for a Pod that is not yet being deleted.
+func (v Input) ForceDue(pod *corev1.Pod) (time.Time, bool) {
 	if v.ForceDeadline == nil || pod.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package drain
+// Package drainplan decides what the drain of a Node does to each of its Pods: the documented rules, MachineDrainRules among
+// them, and the order. It evicts nothing. Package drain of machine-controller acts by it, and `kubectl drover drain --dry-run`
+// tells it.
+package drainplan
 
 import (
 	"slices"
@@ -111,7 +114,7 @@ func (v Input) finalDecision(pod *corev1.Pod, d Decision) Decision {
 	if d.Action == Skip {
 		return d
 	}
-	if d.Action == AwaitCompletion && finished(pod) {
+	if d.Action == AwaitCompletion && Finished(pod) {
 		return Decision{Pod: pod, Action: Skip, Reason: ReasonCompleted, Rule: d.Rule}
 	}
 	if pod.DeletionTimestamp != nil {
@@ -142,7 +145,7 @@ func (v Input) longTerminating(pod *corev1.Pod) (Decision, bool) {
 }
 
 func (v Input) daemonSet(pod *corev1.Pod) (Decision, bool) {
-	if daemonSetOf(pod) == nil || finished(pod) || v.Orphaned[pod.UID] {
+	if daemonSetOf(pod) == nil || Finished(pod) || v.Orphaned[pod.UID] {
 		return Decision{}, false
 	}
 	return Decision{Action: Skip, Reason: ReasonDaemonSet}, true
@@ -189,7 +192,7 @@ func (v Input) namespaceLabels(name string) labels.Set {
 }
 
 func (v Input) warnings(pod *corev1.Pod) []string {
-	if finished(pod) || pod.DeletionTimestamp != nil {
+	if Finished(pod) || pod.DeletionTimestamp != nil {
 		return nil
 	}
 	var warnings []string
@@ -205,7 +208,8 @@ func (v Input) warnings(pod *corev1.Pod) []string {
 	return warnings
 }
 
-func finished(pod *corev1.Pod) bool {
+// Finished reports whether the containers of a Pod have ended for good.
+func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 

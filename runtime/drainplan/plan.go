@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package drain
+package drainplan
 
 import (
 	"cmp"
@@ -25,9 +25,9 @@ type Plan struct {
 	Skipped []Decision
 }
 
-// MakePlan sorts the decisions into the groups of one pass. A group begins when nothing of a smaller order is
+// Make sorts the decisions into the groups of one pass. A group begins when nothing of a smaller order is
 // left on the Node; Pods awaited to complete have order 0.
-func MakePlan(decisions []Decision) Plan {
+func Make(decisions []Decision) Plan {
 	current := int32(math.MaxInt32)
 	for _, d := range decisions {
 		if d.Action != Skip {
@@ -59,14 +59,6 @@ func MakePlan(decisions []Decision) Plan {
 // Done reports whether nothing is left to evict, delete or wait for.
 func (p Plan) Done() bool {
 	return len(p.Delete)+len(p.Evict)+len(p.Terminating)+len(p.Completing)+len(p.Later) == 0
-}
-
-// tryLast moves the Pods that were refused in the pass before to the end, so that those which take long to be
-// refused cannot use up the time of every pass.
-func (p Plan) tryLast(refused refusals) {
-	slices.SortStableFunc(p.Evict, func(a, b Decision) int {
-		return cmp.Compare(refused.rank(a.Pod), refused.rank(b.Pod))
-	})
 }
 
 // byPriority puts critical Pods last; they often serve the others until these are gone.

@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package drain
+package drainplan
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 )
 
-func TestMakePlan(t *testing.T) {
+func TestMake(t *testing.T) {
 	t.Parallel()
 	d := func(name string, action Action, order int32, options ...podOption) Decision {
 		return Decision{Pod: aPod(name, options...), Action: action, Order: order}
@@ -59,7 +58,7 @@ func TestMakePlan(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := MakePlan(test.decisions)
+			p := Make(test.decisions)
 			got := groups{
 				podNames(p.Delete), podNames(p.Evict), podNames(p.Terminating),
 				podNames(p.Completing), podNames(p.Later), podNames(p.Skipped),
@@ -71,15 +70,6 @@ func TestMakePlan(t *testing.T) {
 				t.Errorf("done is %t, want %t", p.Done(), test.done)
 			}
 		})
-	}
-}
-
-func TestPlanTriesTheRefusedLast(t *testing.T) {
-	t.Parallel()
-	p := MakePlan(Classify([]*corev1.Pod{aPod("a"), aPod("b"), aPod("c")}, Input{Now: noon}))
-	p.tryLast(refusals{"uid-a": true})
-	if diff := cmp.Diff([]string{"b", "c", "a"}, podNames(p.Evict)); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
 
