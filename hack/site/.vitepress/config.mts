@@ -8,12 +8,23 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { slug } from 'github-slugger'
 import { defineConfig } from 'vitepress'
+import type { Plugin } from 'vite'
 import { repositoryMarkdown } from './markdown.mts'
 import { navigation, sidebar } from './navigation.mts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const docs = path.join(root, 'docs')
 const groups = sidebar(path.join(docs, 'README.md'))
+
+// packages finds what pages import, as Vue, where it is installed, which is not beside the pages.
+const packages: Plugin = {
+  name: 'packages-of-the-site',
+  enforce: 'pre',
+  resolveId(source, importer, options) {
+    if (!importer?.startsWith(docs) || !/^[\w@]/.test(source)) return null
+    return this.resolve(source, fileURLToPath(import.meta.url), { ...options, skipSelf: true })
+  },
+}
 
 export default defineConfig({
   title: 'Drover',
@@ -29,8 +40,11 @@ export default defineConfig({
     languageAlias: { promql: 'sql' },
     config: (md) => repositoryMarkdown(md, root, docs, process.env.SITE_REPOSITORY),
   },
-  // mermaid is one large program, loaded by the pages that have a diagram.
-  vite: { build: { chunkSizeWarningLimit: 4096 } },
+  vite: {
+    plugins: [packages],
+    // mermaid is one large program, loaded by the pages that have a diagram.
+    build: { chunkSizeWarningLimit: 4096 },
+  },
   themeConfig: {
     search: { provider: 'local' },
     nav: navigation(groups),
