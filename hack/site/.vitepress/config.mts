@@ -36,7 +36,7 @@ export default defineConfig({
   markdown: {
     anchor: { slugify: slug },
     attrs: { disable: true },
-    emoji: { defs: {}, shortcuts: {} },
+    emoji: { shortcuts: {} },
     languageAlias: { promql: 'sql' },
     config: (md) => repositoryMarkdown(md, root, docs, process.env.SITE_REPOSITORY),
   },
