@@ -37,6 +37,7 @@ export default defineConfig({
     anchor: { slugify: slug },
     attrs: { disable: true },
     emoji: { shortcuts: {} },
+    defaultHighlightLang: 'sh',
     languageAlias: { promql: 'sql' },
     config: (md) => repositoryMarkdown(md, root, docs, process.env.SITE_REPOSITORY),
   },

@@ -8,7 +8,7 @@ import path from 'node:path'
 import type { MarkdownRenderer } from 'vitepress'
 
 // needs are the marks of test/guides that a reader has to know.
-const needs: Record<string, string> = { cloud: 'Needs a real cloud', installation: 'Needs an installation' }
+const needs: Record<string, string> = { cloud: 'Needs a real cloud', installation: 'Needs a registry or an installation' }
 
 type Token = ReturnType<MarkdownRenderer['parse']>[number]
 
