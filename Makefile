@@ -148,6 +148,14 @@ sign: ## Sign the checksums of dist/VERSION; VERSION=v0.1.0, KEY=private.pem
 verify-release: ## Verify the signature and checksums of dist/VERSION offline; VERSION=v0.1.0, KEY=public.pem
 	@$(RELEASE) verify "$(CURDIR)/dist/$(call given,VERSION)" --version "$(VERSION)" --key "$(abspath $(call given,KEY))"
 
+.PHONY: docs
+docs: hack/site/node_modules ## Build the site of the documentation into dist/site; needs Node.js; SITE_BASE=/path/ if it is served below one
+	@cd hack/site && npx vitepress build
+
+hack/site/node_modules: hack/site/package-lock.json
+	@cd hack/site && npm ci --no-audit --no-fund
+	@touch $@
+
 .PHONY: clean
 clean: ## Remove built files except the compiled control plane
 	@rm -rf dist $(MANAGERS)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Generates deepcopy code, CRDs and RBAC roles, the one manifest that `kubectl apply` takes, and the reference of metrics.
+# Generates deepcopy code, CRDs and RBAC roles, the one manifest that `kubectl apply` takes, and the reference
+# of fields, metrics and conditions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -99,6 +100,20 @@ metrics() { # title, module, command
   metrics infra-CLOUD infra-providers ./cmd/sim
 } >> "$scratch/metrics.md"
 cp "$scratch/metrics.md" "$page"
+
+# The pages of the fields of each kind, from the Go types: our own, and upstream's, whose module is a dependency of ours.
+upstream=$(cd api && go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/api)
+for source in "$root/api" "$upstream/core/v1beta2"; do
+  tool api crd-ref-docs --renderer=markdown --log-level=ERROR --source-path="$source" --output-path="$scratch/fields.md" \
+    --config="$root/hack/reference/fields/config.yaml" --templates-dir="$root/hack/reference/fields/templates"
+  cat "$scratch/fields.md" >> "$scratch/pages.md"
+done
+rm -rf docs/reference/api && mkdir -p docs/reference/api
+awk '
+  /^page: / { page = "docs/reference/api/" $2 ".md"; blank = 0; next }
+  !NF { blank = 1; next }
+  { if (blank && started[page]) print "" > page; started[page] = 1; blank = 0; print > page }
+' "$scratch/pages.md"
 
 # The reference page of all conditions, from the table of their reasons.
 (cd api && go run ./reason/page) > "$scratch/conditions.md"

@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link       = regexp.MustCompile(`\[[^\[\]]*\]\(([^)\s]+)\)`)
 	heading    = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	inlineCode = regexp.MustCompile("`[^`\n]+`")
 	codeBlock  = regexp.MustCompile("(?s)\n```.*?\n```")
 	testName   = regexp.MustCompile("`(Test[A-Z]\\w*)`")
 	testFunc   = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`)
@@ -35,8 +36,8 @@ func TestLinks(t *testing.T) {
 		if filepath.Ext(file) != ".md" {
 			continue
 		}
-		for _, found := range link.FindAllStringSubmatch(codeBlock.ReplaceAllString(text(t, file), ""), -1) {
-			target, anchor, _ := strings.Cut(found[1], "#")
+		for _, found := range links(text(t, file)) {
+			target, anchor, _ := strings.Cut(found, "#")
 			if strings.Contains(target, "://") {
 				continue
 			}
@@ -46,11 +47,11 @@ func TestLinks(t *testing.T) {
 			}
 			name := strings.TrimPrefix(file, root+"/")
 			if _, err := os.Stat(path); err != nil {
-				t.Errorf("%s: link %s: %v", name, found[1], err)
+				t.Errorf("%s: link %s: %v", name, found, err)
 				continue
 			}
 			if anchor != "" && !slices.Contains(anchors(text(t, path)), anchor) {
-				t.Errorf("%s: link %s: no such heading", name, found[1])
+				t.Errorf("%s: link %s: no such heading", name, found)
 			}
 		}
 	}
@@ -77,6 +78,24 @@ func TestNamedTestsExist(t *testing.T) {
 				t.Errorf("%s: there is no %s", strings.TrimPrefix(file, root+"/"), found[1])
 			}
 		}
+	}
+}
+
+// links returns where the links of a page lead. A bracket behind a backslash, and brackets in code, are none.
+func links(page string) []string {
+	page = inlineCode.ReplaceAllString(codeBlock.ReplaceAllString(page, ""), "")
+	var all []string
+	for _, found := range link.FindAllStringSubmatch(strings.ReplaceAll(page, `\[`, ""), -1) {
+		all = append(all, found[1])
+	}
+	return all
+}
+
+func TestLinksOfAPage(t *testing.T) {
+	t.Parallel()
+	page := "[a](a.md) and [`b`](b.md#c), ![d](d.svg), `[-a-z0-9](no)`, \\[e](no)\n\n```\n[f](no)\n```\n"
+	if got, want := links(page), []string{"a.md", "b.md#c", "d.svg"}; !slices.Equal(got, want) {
+		t.Errorf("links are %q, want %q", got, want)
 	}
 }
 

@@ -32,9 +32,9 @@ var required = map[string]string{
 }
 
 // process does what clusterctl generate cluster does, by the library that it uses, and fails for a variable without a value.
-func process(t *testing.T, content []byte) []*unstructured.Unstructured {
+func process(t *testing.T, content []byte, values map[string]string) []*unstructured.Unstructured {
 	t.Helper()
-	filled, err := envsubst.Eval(string(content), func(name string) string { return required[name] })
+	filled, err := envsubst.Eval(string(content), func(name string) string { return values[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestClusterTemplatesAreAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects := process(t, content)
+		objects := process(t, content, required)
 		if len(objects) != 5 {
 			t.Errorf("%s: %d objects", name, len(objects))
 		}

@@ -110,9 +110,12 @@ func (c cloud) scaffold(root string) error {
 	kind := fmt.Sprintf("\t\t&%[1]sMachine{}, &%[1]sMachineList{},\n\t\t&%[1]sMachineTemplate{}, &%[1]sMachineTemplateList{},\n", c.kind)
 	row := fmt.Sprintf("| `%[1]s` | [%[2]sMachine](%[1]smachine.md), %[2]sMachineTemplate | `%[1]s:///<zone>/<name>` |\n", c.name, c.kind)
 	proof := fmt.Sprintf("| `%s` | in memory | not run yet | 40 lifecycles |\n", c.name)
+	page := fmt.Sprintf("- [%[2]sMachine](reference/%[1]smachine.md)\n", c.name, c.kind)
+	fields := fmt.Sprintf("- [%[2]sMachine](reference/api/%[1]smachine.md)\n", c.name, c.kind)
 	for path, line := range map[string]func(string) (string, error){
 		"api/infrastructure/v1alpha1/groupversion.go": before("\t)\n\tmetav1.AddToGroupVersion", kind),
 		"docs/reference/providers.md":                 both(before("\n## Test coverage", row), before("\n- **Conformance**", proof)),
+		"docs/README.md":                              both(before("\n### Fields\n", page), before("\n## Explanation\n", fields)),
 	} {
 		content, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {

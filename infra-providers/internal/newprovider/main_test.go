@@ -92,7 +92,7 @@ func repository(t *testing.T) string {
 func copied(t *testing.T) string {
 	t.Helper()
 	from, to := repository(t), t.TempDir()
-	for _, folder := range []string{"api", "runtime", "infra-providers", "docs/reference"} {
+	for _, folder := range []string{"api", "runtime", "infra-providers", "docs"} {
 		err := filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
