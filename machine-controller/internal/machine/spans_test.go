@@ -167,13 +167,9 @@ func TestMachineThatIsDeletedBeforeItRunsIsAnError(t *testing.T) {
 			r := newTraced(t)
 			r.phase(5, clusterv1.MachinePhaseProvisioning)
 			r.recorded.Reset()
+			r.stored.DeletionTimestamp = new(metav1.NewTime(epoch.Add(20 * time.Second)))
 			if shown {
-				r.written(21, func(m *clusterv1.Machine) {
-					m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(20 * time.Second)))
-					m.Status.SetTypedPhase(clusterv1.MachinePhaseDeleting)
-				})
-			} else {
-				r.stored.DeletionTimestamp = new(metav1.NewTime(epoch.Add(20 * time.Second)))
+				r.phase(21, clusterv1.MachinePhaseDeleting)
 			}
 			r.written(30, func(m *clusterv1.Machine) { m.Finalizers = nil })
 			r.want(
