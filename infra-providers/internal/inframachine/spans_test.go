@@ -76,7 +76,10 @@ func TestMachineIsTracedByItsOwner(t *testing.T) {
 func TestFailedCallIsTracedOnceByItsKind(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})
-	r.faults = func(fake.Call) fake.Fault {
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation != "create" {
+			return fake.Fault{}
+		}
 		return fake.Fault{Err: &driver.QuotaExceededError{Err: errors.New("token s3cr3t")}}
 	}
 	recorded := r.traced()
