@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string) error {
 		ReadChecksum: checksum.Read,
 		Watch:        predicates.WatchFilter(o.WatchFilter),
 		Workers:      o.WorkerCount,
+		Tracer:       manager.Tracer(mgr),
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return fmt.Errorf("registering controller: %w", err)
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 	if o.approve {
 		approver := &csrapproval.Reconciler{
 			Client: mgr.GetClient(), Connections: connections, Events: recorder, Watch: predicates.WatchFilter(o.WatchFilter), Live: mgr.GetAPIReader(), Resolve: net.DefaultResolver.LookupHost,
-			TrustReported: o.trustReported, Claims: claims,
+			TrustReported: o.trustReported, Claims: claims, Tracer: manager.Tracer(mgr),
 		}
 		if err := approver.Register(mgr); err != nil {
 			return fmt.Errorf("registering approver: %w", err)

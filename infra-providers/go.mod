@@ -28,6 +28,7 @@ require (
 	github.com/prometheus/client_golang v1.24.1
 	github.com/spf13/pflag v1.0.10
 	github.com/vmware/govmomi v0.56.0
+	go.opentelemetry.io/otel v1.45.0
 	go.yaml.in/yaml/v3 v3.0.6
 	google.golang.org/api v0.309.0
 	gopkg.in/yaml.v2 v2.4.0
@@ -131,7 +132,6 @@ require (
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/woodsbury/decimal128 v1.3.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
-	go.opentelemetry.io/otel v1.45.0 // indirect
 	go.opentelemetry.io/otel/trace v1.45.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/net v0.62.0 // indirect

@@ -108,7 +108,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Contract: reader(&clusterv1.Machine{}), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
 			Guard:  guard,
 			Events: recorder, Clock: clk, RemoteConditionsGracePeriod: o.remoteGrace, Workers: o.WorkerCount,
-			SyncLabels: o.syncLabels, SyncAnnotations: o.syncAnnotations,
+			SyncLabels: o.syncLabels, SyncAnnotations: o.syncAnnotations, Tracer: manager.Tracer(mgr),
 		},
 		&machinepolicy.Reconciler{Client: mgr.GetClient()},
 		&machinehealthcheck.Reconciler{

@@ -90,7 +90,11 @@ func New(ctx context.Context, name string, o *Options, settings ctrl.Options) (c
 	if err != nil {
 		return nil, fmt.Errorf("making manager: %w", err)
 	}
-	mgr := &readyManager{Manager: made, elects: o.LeaderElect}
+	tracer, err := o.tracing.start(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	mgr := &readyManager{Manager: made, elects: o.LeaderElect, tracer: tracer}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding health check: %w", err)
 	}

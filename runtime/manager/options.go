@@ -58,6 +58,7 @@ type Options struct {
 	KubeAPIBurst int
 
 	logging logging
+	tracing tracingOptions
 	// kubeconfig is the value of --kubeconfig, which controller-runtime reads.
 	kubeconfig string
 }
@@ -112,6 +113,7 @@ func (o *Options) addFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.KubeAPIQPS, "kube-api-qps", -1, "requests per second to the management cluster; negative is no limit but that of the API server's priority and fairness")
 	flags.IntVar(&o.KubeAPIBurst, "kube-api-burst", 200, "burst above --kube-api-qps")
 	o.logging.addFlags(flags)
+	o.tracing.addFlags(flags)
 	kubeconfig := flag.NewFlagSet("", flag.ContinueOnError)
 	config.RegisterFlags(kubeconfig)
 	flags.AddGoFlagSet(kubeconfig)
@@ -150,7 +152,7 @@ func (o *Options) validate() error {
 	case o.LeaseDuration <= o.RenewDeadline:
 		return fmt.Errorf("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline: %s, %s", o.LeaseDuration, o.RenewDeadline)
 	}
-	return checkCertificate(o.MetricsCertDir)
+	return cmp.Or(checkCertificate(o.MetricsCertDir), o.tracing.validate())
 }
 
 // checkCertificate checks that a folder, if it is set, has a certificate. Without one controller-runtime would make one

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 	want := Options{
 		MetricsBindAddress: ":8085", HealthProbeBindAddress: ":9440", PprofBindAddress: "0", LeaderElect: true, WorkerCount: 20, SyncPeriod: 10 * time.Minute,
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		KubeAPIQPS: -1, KubeAPIBurst: 200, logging: logging{format: "text"},
+		KubeAPIQPS: -1, KubeAPIBurst: 200, logging: logging{format: "text"}, tracing: tracingOptions{samplingRate: 1_000_000},
 	}
 	if *o != want {
 		t.Errorf("defaults are %+v", o)

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/runtime/tracing"
 )
 
 // syncTimeout bounds one readiness check. A kubelet waits a second for the answer.
@@ -27,6 +29,8 @@ type readyManager struct {
 	// elects is false where the only replica leads without a Lease.
 	elects  bool
 	pending atomic.Int64
+	// tracer is nil where tracing is off.
+	tracer *tracing.Tracer
 }
 
 // Add adds a runnable. A controller is counted until its workers have started.
@@ -46,6 +50,7 @@ func (m *readyManager) Add(runnable ctrlmanager.Runnable) error {
 func (m *readyManager) Start(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- m.Manager.Start(ctx) }()
+	defer m.flush(ctx)
 	select {
 	case err := <-ended:
 		return err

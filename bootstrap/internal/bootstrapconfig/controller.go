@@ -46,6 +46,7 @@ import (
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/tracing"
 )
 
 // Reconciler reconciles BootstrapConfigs.
@@ -72,6 +73,9 @@ type Reconciler struct {
 
 	// Workers is how many BootstrapConfigs are reconciled at a time. One namespace gets half of them.
 	Workers int
+
+	// Tracer emits spans about Machines; nil is off.
+	Tracer *tracing.Tracer
 
 	share *fairshare.Gate
 
@@ -114,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.Bootstra
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	ctx = ctrl.LoggerInto(ctx, s.logger(ctx))
+	ctx = tracing.NewContext(ctrl.LoggerInto(ctx, s.logger(ctx)), r.trace(s))
 	if setPaused(config, s.cluster) {
 		return reconcile.Result{}, r.writeStatus(ctx, config, observed)
 	}
@@ -135,7 +139,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.Bootstra
 	if apierrors.IsConflict(err) {
 		result, err = reconcile.Result{RequeueAfter: time.Second}, nil // read from a cache that was behind
 	}
-	return result, errors.Join(err, r.writeStatus(ctx, config, observed))
+	written := r.writeStatus(ctx, config, observed)
+	if written == nil {
+		r.emitCreation(s, observed)
+	}
+	return result, errors.Join(err, written)
 }
 
 func (r *Reconciler) runPhases(ctx context.Context, s *state) (reconcile.Result, error) {

@@ -80,7 +80,9 @@ func (r *Reconciler) checksums(ctx context.Context, p *bootstrapv1.NodeProfile, 
 	if err, failed := r.failedReads.Get(attempt); failed {
 		return nil, err
 	}
+	start := r.Clock.Now()
 	found, err, _ := r.reads.Do(attempt, func() (any, error) { return r.readChecksums(ctx, p, binaries) })
+	emitCall(ctx, "checksums.read", start, r.Clock.Now(), err)
 	if _, failed := errors.AsType[*waiting](err); failed {
 		r.failedReads.Set(attempt, err)
 	}

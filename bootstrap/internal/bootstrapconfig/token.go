@@ -67,7 +67,11 @@ func (b *bootstrapToken) reconcile(ctx context.Context, s *state) (time.Duration
 	if err := r.setFinalizer(ctx, s.config, true); err != nil {
 		return 0, fmt.Errorf("adding finalizer: %w", err)
 	}
+	start := r.Clock.Now()
 	next, err := b.ensure(ctx, s, connection)
+	if !s.published() { // later ones renew it
+		emitCall(ctx, "token.create", start, r.Clock.Now(), err)
+	}
 	if errors.Is(err, token.ErrTaken) && !s.published() {
 		return 0, b.discardData(ctx, s)
 	}
@@ -122,7 +126,10 @@ func (b *bootstrapToken) retire(ctx context.Context, s *state) error {
 	if err != nil {
 		return err
 	}
-	if err := token.Revoke(ctx, connection.Core, s.machine.UID, s.found); err != nil {
+	start := b.reconciler.Clock.Now()
+	err = token.Revoke(ctx, connection.Core, s.machine.UID, s.found)
+	emitCall(ctx, "token.delete", start, b.reconciler.Clock.Now(), err)
+	if err != nil {
 		return toWaiting(connection, err)
 	}
 	setTokenReady(s.config)
@@ -161,7 +168,10 @@ func (r *Reconciler) revoke(ctx context.Context, s *state) error {
 	if owner == nil {
 		return nil // never owned, so no token was created
 	}
-	return token.Revoke(ctx, connection.Core, owner.UID, s.found)
+	start := r.Clock.Now()
+	err = token.Revoke(ctx, connection.Core, owner.UID, s.found)
+	emitCall(ctx, "token.delete", start, r.Clock.Now(), err)
+	return err
 }
 
 // findToken reads the token of a BootstrapConfig from its data Secret, if that is still there.

@@ -27,6 +27,7 @@ import (
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/claim"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/tracing"
 )
 
 const (
@@ -56,6 +57,8 @@ type approver struct {
 	claims *claim.Reader
 	// trustReported accepts what guests report of themselves.
 	trustReported bool
+	// tracer emits spans about Machines; nil is off.
+	tracer *tracing.Tracer
 	// resolve looks a host name up; nil looks nothing up.
 	resolve func(ctx context.Context, host string) ([]string, error)
 
@@ -117,6 +120,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 			return err
 		}
 		count(csr, approved)
+		a.emitApproval(csr, machine)
 		log.Info("approved certificate request", "signer", csr.Spec.SignerName)
 	}
 	return nil

@@ -36,6 +36,7 @@ import (
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/tracing"
 )
 
 // recheckPeriod is how often a kubeconfig is read for changes, and an unreachable cluster tried again.
@@ -54,6 +55,9 @@ type Reconciler struct {
 	TrustReported bool
 	// Resolve looks up the addresses of a host name, of the control plane's endpoint; nil looks nothing up.
 	Resolve func(ctx context.Context, host string) ([]string, error)
+
+	// Tracer emits spans about Machines; nil is off.
+	Tracer *tracing.Tracer
 
 	// Watch selects the objects of this manager: only requests of its Machines are approved.
 	Watch predicates.WatchFilter
@@ -145,7 +149,7 @@ func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Conn
 	r.watches[key] = startWatch(&approver{
 		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
 		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
-		live: r.Live, resolve: r.Resolve, claims: r.Claims, trustReported: r.TrustReported,
+		live: r.Live, resolve: r.Resolve, claims: r.Claims, trustReported: r.TrustReported, tracer: r.Tracer,
 	}, r.seats, r.listed, pace)
 	return r.watches[key]
 }

@@ -27,9 +27,13 @@ var reviewsTotal = metric.NewCounter(metric.Options{
 
 // count counts the decision about a request.
 func count(csr *certificatesv1.CertificateSigningRequest, decision string) {
-	signer := "client"
+	reviewsTotal.Inc(signer(csr), decision)
+}
+
+// signer is the signer of a request in metrics and spans.
+func signer(csr *certificatesv1.CertificateSigningRequest) string {
 	if csr.Spec.SignerName == certificatesv1.KubeletServingSignerName {
-		signer = "serving"
+		return "serving"
 	}
-	reviewsTotal.Inc(signer, decision)
+	return "client"
 }

@@ -64,7 +64,11 @@ The arguments that every manager gets. Takes root, program and settings.
 {{- with .root.Values.watchNamespace }}
 - --namespace={{ . }}
 {{- end }}
-{{- $settings := dict "leader-elect" "replicas" "log-format" "log.format" "v" "log.level" "watch-filter" "watchFilter" "namespace" "watchNamespace" "metrics-secure" "metrics.secure" }}
+{{- with .root.Values.tracing.endpoint }}
+- --tracing-endpoint={{ . }}
+- --tracing-sampling-rate-per-million={{ $.root.Values.tracing.samplingRatePerMillion | int }}
+{{- end }}
+{{- $settings := dict "leader-elect" "replicas" "log-format" "log.format" "v" "log.level" "watch-filter" "watchFilter" "namespace" "watchNamespace" "metrics-secure" "metrics.secure" "tracing-endpoint" "tracing.endpoint" "tracing-sampling-rate-per-million" "tracing.samplingRatePerMillion" }}
 {{- range .settings.args }}
 {{- $flag := first (splitList "=" .) }}
 {{- with get $settings (trimPrefix "--" $flag) }}

@@ -107,6 +107,7 @@ func (m *metered[C]) within(ctx context.Context, operation string, limit time.Du
 	start := time.Now()
 	err := m.guard.within(ctx, operation, limit, call)
 	m.observe(operation, start, err)
+	emitCall(ctx, m.cloud, operation, start, err)
 	return err
 }
 

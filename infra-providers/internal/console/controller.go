@@ -35,6 +35,7 @@ import (
 	"drover.io/infra-providers/internal/managementclaim"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
+	"drover.io/runtime/tracing"
 )
 
 // minInterval and maxInterval are the pauses between two reads of one console. In between it is a quarter of the time that
@@ -55,6 +56,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	Workers     int
 	// After is how long an instance has run when its console is read for the first time.
 	After time.Duration
+	// Tracer emits spans about Machines; nil is off.
+	Tracer *tracing.Tracer
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
@@ -108,6 +111,7 @@ func (r *Reconciler[M, C]) explain(ctx context.Context, machine M, owner *cluste
 	if err != nil || cloud.Console == nil {
 		return again, nil //nolint:nilerr // the machine's own reconciler reports credentials that do not work
 	}
+	ctx = tracing.NewContext(ctx, r.Tracer.Trace(owner).Within(tracing.CreateMachine))
 	output, err := cloud.Console(ctx, identity(machine, cluster))
 	switch problem := errorreason.Classify(err); {
 	case err == nil:

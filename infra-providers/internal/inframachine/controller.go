@@ -37,6 +37,7 @@ import (
 	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/tracing"
 )
 
 // Reconciler reconciles the machines of one cloud.
@@ -56,6 +57,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	Workers     int
 	// Resync is how often a settled instance is read.
 	Resync time.Duration
+	// Tracer emits spans about Machines; nil is off.
+	Tracer *tracing.Tracer
 
 	// outcomeKnown are the machines none of whose creations has an unknown outcome: they were claimed by this process
 	// and no creation was requested since, or the last one was refused for good. Creations of an earlier process have an
@@ -92,7 +95,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ctx = s.withLogger(ctx)
+	ctx = tracing.NewContext(s.withLogger(ctx), r.trace(s))
 	result, err := r.runPhases(ctx, s)
 	return r.save(ctx, before, s, result, err)
 }

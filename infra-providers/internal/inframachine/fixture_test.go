@@ -29,6 +29,7 @@ import (
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/tracing"
 )
 
 var cluster *testenv.Cluster
@@ -69,6 +70,8 @@ type fixture struct {
 	refusal error
 	// ownCredentials are the namespaces that may use the provider's own credentials.
 	ownCredentials []string
+	// tracer emits the spans of the next reconciler; nil is off.
+	tracer *tracing.Tracer
 
 	reconciler reconcile.Reconciler
 	// log is the logger of the reconciles.
@@ -162,6 +165,7 @@ func (r *fixture) restart() {
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,
+		Tracer:   r.tracer,
 
 		WatchFilter: r.watchFilter,
 	})

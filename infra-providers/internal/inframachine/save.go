@@ -40,6 +40,7 @@ func (r *Reconciler[M, C]) save(ctx context.Context, before M, s *state[M, C], r
 	}
 	r.record(ctx, before, s)
 	r.measure(before, s.machine)
+	r.emitPhases(before, s)
 	return result, failure
 }
 

@@ -81,6 +81,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		WatchFilter: predicates.WatchFilter(options.WatchFilter),
 		Workers:     options.WorkerCount,
 		Resync:      options.SyncPeriod,
+		Tracer:      manager.Tracer(mgr),
 	}
 	if err := machines.Register(mgr); err != nil {
 		return err
@@ -94,6 +95,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Now:         time.Now,
 		WatchFilter: predicates.WatchFilter(options.WatchFilter),
 		Workers:     options.WorkerCount,
+		Tracer:      manager.Tracer(mgr),
 	}
 	if err := restarts.Register(mgr); err != nil {
 		return err
@@ -109,6 +111,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 			WatchFilter: predicates.WatchFilter(options.WatchFilter),
 			Workers:     options.WorkerCount,
 			After:       options.ConsoleAfter,
+			Tracer:      manager.Tracer(mgr),
 		}
 		if err := consoles.Register(mgr); err != nil {
 			return err

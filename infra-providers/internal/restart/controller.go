@@ -31,6 +31,7 @@ import (
 	"drover.io/infra-providers/internal/account"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
+	"drover.io/runtime/tracing"
 )
 
 // Reconciler reconciles the remediations of the machines of one cloud.
@@ -46,6 +47,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	// WatchFilter limits the remediations to those whose watch-filter label has this value; empty means all.
 	WatchFilter predicates.WatchFilter
 	Workers     int
+	// Tracer emits spans about Machines; nil is off.
+	Tracer *tracing.Tracer
 }
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=restartremediations,verbs=get;list;watch
@@ -79,7 +82,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
-	ctx = s.withLogger(ctx)
+	ctx = tracing.NewContext(s.withLogger(ctx), r.Tracer.Trace(s.machine).Within(tracing.CreateMachine))
 	paused := s.pausedCondition()
 	set(remediation, paused)
 	if paused.Status == metav1.ConditionTrue {

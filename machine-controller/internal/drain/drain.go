@@ -95,9 +95,11 @@ func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 		return Result{Done: true}, nil
 	}
 	p := d.newExecutor(req, view, pods)
+	p.pass = newPassSpan(ctx)
 	p.before, _ = d.refused.Get(req.Node.UID)
 	tryLast(plan, p.before)
 	err = p.run(ctx, plan)
+	p.pass.emit(req.Node.Name)
 	d.refused.Delete(req.Node.UID)
 	if len(p.refused) > 0 {
 		d.refused.Set(req.Node.UID, p.refused)

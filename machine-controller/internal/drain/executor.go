@@ -33,6 +33,7 @@ type executor struct {
 	err         error
 	progress    Progress
 	removed     []Removal
+	pass        passSpan
 	// before are the refusals of the pass before, refused those of this one.
 	before, refused refusals
 }
@@ -98,6 +99,7 @@ func (p *executor) evict(ctx context.Context, d drainplan.Decision) {
 	}
 	if cause := predict(d.Pod, matching); cause.Kind != 0 {
 		evictions.Inc(awaitsBudget)
+		p.pass.add(d.Pod, awaitsBudget)
 		p.progress.add(cause, d.Pod)
 		return
 	}
@@ -114,12 +116,14 @@ func (p *executor) evict(ctx context.Context, d drainplan.Decision) {
 func (p *executor) recordOutcome(ctx context.Context, d drainplan.Decision, err error, matching []*budget) {
 	if err != nil && ctx.Err() != nil {
 		evictions.Inc(unanswered)
+		p.pass.add(d.Pod, unanswered)
 		p.refused[d.Pod.UID] = true
 		p.progress.add(Cause{Kind: Refused, Detail: "no answer in time"}, d.Pod)
 		return
 	}
 	v := outcomeOf(err, matching)
 	evictions.Inc(v.label(d.Action))
+	p.pass.add(d.Pod, v.label(d.Action))
 	switch {
 	case v.err != nil:
 		p.stop(fmt.Errorf("evicting Pod %q in Namespace %q: %w", d.Pod.Name, d.Pod.Namespace, v.err))

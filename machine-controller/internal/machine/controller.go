@@ -42,6 +42,7 @@ import (
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
+	"drover.io/runtime/tracing"
 )
 
 // answerRetry is how long to wait after a request that the workload cluster did not answer.
@@ -61,7 +62,7 @@ const staleCacheRetry = time.Second
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler reconciles Machines. All fields but the sync expressions are required.
+// Reconciler reconciles Machines. All fields but the sync expressions and the Tracer are required.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
@@ -81,6 +82,8 @@ type Reconciler struct {
 	// SyncLabels and SyncAnnotations match keys that are copied from a Machine to its Node in
 	// addition to those of the managed domains.
 	SyncLabels, SyncAnnotations []*regexp.Regexp
+	// Tracer emits spans about Machines; nil is off.
+	Tracer *tracing.Tracer
 
 	phases    []phase
 	deleter   *deletion.Deleter
@@ -151,7 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	ctx = withLogger(ctx, s)
+	ctx = tracing.NewContext(withLogger(ctx, s), r.Tracer.Trace(m).Within(tracing.CreateMachine))
 	if r.setSkipped(ctx, s) {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
 	}
@@ -228,6 +231,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
 		r.debounce.release(s.machine.UID)
 		r.readiness.release(s.machine.UID)
+		r.emitDeletion(before, s)
 		return reconcile.Result{}, nil
 	}
 	result := r.setStatus(s)
@@ -245,6 +249,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 	if s.machine.Status.Phase != before.Status.Phase {
 		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
 	}
-	r.readiness.written(before, s.machine, s.deployment, r.Clock.Now())
+	firstReady := r.readiness.written(before, s.machine, s.deployment, r.Clock.Now())
+	r.emitPhases(before, s, firstReady)
 	return result, nil
 }

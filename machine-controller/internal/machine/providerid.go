@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -40,7 +41,10 @@ func (p node) assignProviderID(ctx context.Context, c client.Client, s *state, l
 	}
 	assigned := current.DeepCopy()
 	assigned.Spec.ProviderID = s.machine.Spec.ProviderID
-	if err := c.Patch(ctx, assigned, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
+	start := time.Now()
+	err = c.Patch(ctx, assigned, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}))
+	emitAssignment(ctx, current.Name, start, err)
+	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("assigning the providerID to Node %q: %w", current.Name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("assigned providerID to Node", "Node", klog.KObj(current), "providerID", s.machine.Spec.ProviderID)

@@ -20,19 +20,21 @@ type readiness struct {
 	awaited expiring.Map[types.UID, struct{}]
 }
 
-// written is called after each write of a status; deployment is nil for a Machine without one.
-func (r *readiness) written(before, after *clusterv1.Machine, deployment *clusterv1.MachineDeployment, now time.Time) {
+// written is called after each write of a status; deployment is nil for a Machine without one. It reports whether the
+// Machine is known to be ready for the first time.
+func (r *readiness) written(before, after *clusterv1.Machine, deployment *clusterv1.MachineDeployment, now time.Time) bool {
 	running := string(clusterv1.MachinePhaseRunning)
 	if after.Status.Phase == running && before.Status.Phase != running {
 		r.awaited.Set(after.UID, struct{}{})
 	}
 	if !r.awaited.Has(after.UID) || !conditions.IsTrue(after, clusterv1.MachineReadyCondition) {
-		return
+		return false
 	}
 	r.awaited.Delete(after.UID)
 	if deployment != nil {
 		metrics.Ready(deployment, now.Sub(after.CreationTimestamp.Time))
 	}
+	return true
 }
 
 // release forgets a Machine that is deleted.

@@ -224,13 +224,14 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 		"image":          map[string]any{"registry": "mirror.example", "tag": "v9.9.9", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
 		"log":            map[string]any{"format": "json", "level": 2},
 		"watchFilter":    "blue",
+		"tracing":        map[string]any{"endpoint": "https://collector.observability:4317", "samplingRatePerMillion": 1_000_000},
 		"infrastructure": map[string]any{"hetzner": map[string]any{"credentialsSecret": "token", "args": []any{"--sync-period=5m", "--leader-elect-lease-duration=30s"}, "serviceAccountAnnotations": map[string]any{"a": "b"}}},
 	})
 	manager := container(t, objects, "infra-hetzner")
 	if manager["image"] != "mirror.example/drover-infra-hetzner:v9.9.9" || manager["imagePullPolicy"] != "Always" {
 		t.Errorf("got image %v, %v", manager["image"], manager["imagePullPolicy"])
 	}
-	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--sync-period=5m", "--leader-elect-lease-duration=30s"}, manager["args"]); diff != "" {
+	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--tracing-endpoint=https://collector.observability:4317", "--tracing-sampling-rate-per-million=1000000", "--sync-period=5m", "--leader-elect-lease-duration=30s"}, manager["args"]); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]any{map[string]any{"secretRef": map[string]any{"name": "token"}}}, manager["envFrom"]); diff != "" {
@@ -524,6 +525,10 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"a namespace that cannot exist":     {settings("watchNamespace", "Team_A"), "watchNamespace"},
 		"a label value that cannot exist":   {settings("watchFilter", "a b"), "watchFilter"},
 		"metrics beside the setting":        {settings("managers.bootstrap.args", []any{"--metrics-secure"}), "args must not have --metrics-secure: use the setting metrics.secure"},
+		"tracing beside the setting":        {settings("managers.bootstrap.args", []any{"--tracing-endpoint=http://a:4317"}), "args must not have --tracing-endpoint: use the setting tracing.endpoint"},
+		"a receiver of spans over HTTP":     {settings("tracing.endpoint", "http://collector:4318/v1/traces"), "/tracing/endpoint"},
+		"a receiver without a port":         {settings("tracing.endpoint", "https://collector"), "/tracing/endpoint"},
+		"more Machines than there are":      {settings("tracing.samplingRatePerMillion", 1_000_001), "samplingRatePerMillion"},
 		"a registry with a scheme":          {settings("image.registry", "https://registry.example.org"), "/image/registry"},
 		"a registry with a tag":             {settings("image.registry", "registry.example.org/drover:v1"), "/image/registry"},
 		"a tag with a space":                {settings("image.tag", "v 1"), "/image/tag"},

@@ -21,6 +21,7 @@ import (
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/tracing"
 )
 
 const (
@@ -82,18 +83,17 @@ func New(o Options) *Deleter {
 
 // Run executes the steps until one has to wait. Each step is safe to repeat.
 func (d *Deleter) Run(ctx context.Context, s State) (Progress, error) {
-	at, resumed := d.stopwatch.start(s.Machine)
+	trace := tracing.FromContext(ctx)
+	at := d.stopwatch.start(trace, &s)
 	for i, step := range d.steps {
-		progress, err := step.run(ctx, &s)
+		progress, err := step.run(tracing.NewContext(ctx, trace.Within(spanNames[i])), &s)
 		metrics.Failed(metrics.Operation(step), err)
 		if err != nil || !progress.Done {
-			d.stopwatch.stop(s.Machine, at, i, resumed)
+			d.stopwatch.stop(trace, &s, at, i)
 			return progress, err
 		}
-		if !resumed {
-			d.stopwatch.passed(&at, i)
-		}
+		d.stopwatch.passed(trace, &at, i, &s)
 	}
-	d.stopwatch.stop(s.Machine, at, len(d.steps), resumed)
+	d.stopwatch.stop(trace, &s, at, len(d.steps))
 	return Progress{Done: true, Reason: clusterv1.MachineDeletingDeletionCompletedReason}, nil
 }

@@ -105,7 +105,12 @@ func (d drainStep) pass(ctx context.Context, s *State, request drain.Request, wa
 
 // request cordons the Node and reads what the drain depends on.
 func (d drainStep) request(ctx context.Context, connection *workload.Connection, s *State) (drain.Request, error) {
-	if err := drain.Cordon(ctx, connection.Client(), s.Node); err != nil {
+	start := d.clock.Now()
+	err := drain.Cordon(ctx, connection.Client(), s.Node)
+	if !s.Node.Spec.Unschedulable {
+		emitCall(ctx, "node.cordon", s.Node.Name, start, d.clock.Now(), err)
+	}
+	if err != nil {
 		return drain.Request{}, fmt.Errorf("cordoning Node %q: %w", s.Node.Name, err)
 	}
 	rules := &clusterv1.MachineDrainRuleList{}

@@ -4,6 +4,7 @@
 package deletion
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,10 +14,18 @@ import (
 
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/metric"
+	"drover.io/runtime/tracing"
 )
 
 // stepNames are those of the steps of a Deleter, in order.
 var stepNames = []string{"pre_drain_hooks", "drain", "volumes", "pre_terminate_hooks", "instance", "bootstrap", "node"}
+
+// stepReasons are the reasons of the Deleting condition while each step waits.
+var stepReasons = []string{
+	clusterv1.MachineDeletingWaitingForPreDrainHookReason, clusterv1.MachineDeletingDrainingNodeReason, clusterv1.MachineDeletingWaitingForVolumeDetachReason,
+	clusterv1.MachineDeletingWaitingForPreTerminateHookReason, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason,
+	clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, clusterv1.MachineDeletingDeletingNodeReason,
+}
 
 var stepSeconds = metric.NewHistogram(metric.Options{
 	Name: "machine_controller_deletion_step_duration_seconds", Stability: metric.Alpha,
@@ -38,43 +47,65 @@ func newStopwatch(c clock.PassiveClock) *stopwatch {
 	return &stopwatch{clock: c, at: expiring.Map[types.UID, position]{Clock: c}}
 }
 
-// position is the step that a deletion is at, and since when; the time is zero where an earlier process began it.
+// position is the step that a deletion is at.
 type position struct {
-	step  int
+	step int
+	// since is when the step began; zero where an earlier process began it.
 	since time.Time
+	// began is when the step began, for its span: as far as the objects show that where an earlier process began it.
+	began time.Time
+	// unknown means that an earlier process began the deletion, and which step it was at is not known.
+	unknown bool
 }
 
 // start returns where the deletion of a Machine is.
-func (w *stopwatch) start(m *clusterv1.Machine) (p position, resumed bool) {
-	if p, found := w.at.Get(m.UID); found {
-		return p, false
+func (w *stopwatch) start(t tracing.Trace, s *State) position {
+	if p, found := w.at.Get(s.Machine.UID); found {
+		return p
 	}
-	if conditions.IsTrue(m, clusterv1.MachineDeletingCondition) {
-		return position{}, true
+	if !conditions.IsTrue(s.Machine, clusterv1.MachineDeletingCondition) {
+		now := w.clock.Now()
+		return position{since: now, began: now}
 	}
-	return position{since: w.clock.Now()}, false
+	i := slices.Index(stepReasons, conditions.GetReason(s.Machine, clusterv1.MachineDeletingCondition))
+	if i < 0 {
+		return position{unknown: true}
+	}
+	return resumed(t, i, s)
+}
+
+// resumed is the position of a deletion at a step that an earlier process began.
+func resumed(t tracing.Trace, step int, s *State) position {
+	p := position{step: step}
+	if t.On() {
+		p.began = s.began(step)
+	}
+	return p
 }
 
 // passed records that the deletion is beyond a step.
-func (w *stopwatch) passed(p *position, step int) {
-	if step < p.step {
+func (w *stopwatch) passed(t tracing.Trace, p *position, step int, s *State) {
+	if p.unknown || step < p.step {
 		return
 	}
 	now := w.clock.Now()
 	if !p.since.IsZero() {
 		stepSeconds.Observe(now.Sub(p.since).Seconds(), stepNames[step])
 	}
-	*p = position{step + 1, now}
+	if t.On() {
+		emitStep(t, step, p.began, now, s)
+	}
+	*p = position{step: step + 1, since: now, began: now}
 }
 
 // stop records where the deletion waits. Which step an earlier process was at is known once one waits.
-func (w *stopwatch) stop(m *clusterv1.Machine, p position, step int, resumed bool) {
+func (w *stopwatch) stop(t tracing.Trace, s *State, p position, step int) {
 	switch {
 	case step == len(stepNames):
-		w.at.SetUntil(m.UID, position{step: step}, w.clock.Now().Add(doneFor))
-	case resumed:
-		w.at.Set(m.UID, position{step: step})
+		w.at.SetUntil(s.Machine.UID, position{step: step}, w.clock.Now().Add(doneFor))
+	case p.unknown:
+		w.at.Set(s.Machine.UID, resumed(t, step, s))
 	default:
-		w.at.Set(m.UID, p)
+		w.at.Set(s.Machine.UID, p)
 	}
 }

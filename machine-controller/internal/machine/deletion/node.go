@@ -58,7 +58,9 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 	if name == "" {
 		return done, nil
 	}
+	start := d.clock.Now()
 	err := d.delete(ctx, s, name)
+	emitCall(ctx, "node.delete", name, start, d.clock.Now(), client.IgnoreNotFound(err))
 	if err == nil || apierrors.IsNotFound(err) {
 		d.startTimes.Delete(s.Machine.UID)
 		return done, nil
