@@ -116,14 +116,20 @@ func check(page string, b block, targets, tests []string) string {
 	case !known && !markTest.MatchString(mark):
 		return mark + " is no reason"
 	case mark == "make":
-		found := makeTarget.FindAllStringSubmatch(b.text, -1)
-		if len(found) == 0 {
-			return "it has no target of the Makefile"
-		}
-		for _, one := range found {
-			if !slices.Contains(targets, one[1]) {
-				return "the Makefile has no target " + one[1]
-			}
+		return checkTargets(b.text, targets)
+	}
+	return ""
+}
+
+// checkTargets returns what is wrong with commands that are marked as targets of the Makefile, or nothing.
+func checkTargets(commands string, targets []string) string {
+	found := makeTarget.FindAllStringSubmatch(commands, -1)
+	if len(found) == 0 {
+		return "it has no target of the Makefile"
+	}
+	for _, one := range found {
+		if !slices.Contains(targets, one[1]) {
+			return "the Makefile has no target " + one[1]
 		}
 	}
 	return ""

@@ -29,7 +29,7 @@ var pages = []page{
 	{name: "reference/bootstrapconfig"},
 	{
 		name:    "reference/nodeprofile",
-		before:  "kubectl apply -f - <<<'{apiVersion: bootstrap.drover.io/v1alpha1, kind: NodeProfile, metadata: {name: fleet}, spec: {}}'",
+		before:  `printf 'apiVersion: bootstrap.drover.io/v1alpha1\nkind: NodeProfile\nmetadata: {name: fleet}\nspec: {}\n' | kubectl apply -f -`,
 		replace: []string{"workers-abc12", "$MACHINE"},
 		after:   "kubectl delete nodeprofile fleet",
 	},

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	// exported matches the variables of a line of the shell that exports them, and secretCreated the name of a Secret.
+	// exportLine matches a line that exports variables, exported one of them, and secretCreated the name of a Secret.
 	exportLine    = regexp.MustCompile(`(?m)^export (.*)$`)
 	exported      = regexp.MustCompile(`(\w+)=(\S+)`)
 	secretCreated = regexp.MustCompile(`kubectl create secret generic (\S+)`)
@@ -51,30 +51,7 @@ func TestFirstMachineOfEachCloud(t *testing.T) {
 		values := variables(section, common)
 		cloud := values["CLOUD"]
 		described[cloud] = true
-		t.Run(cloud, func(t *testing.T) {
-			content, err := os.ReadFile(filepath.Join(made[version], "clusterctl", "infrastructure-drover-"+cloud, version, "cluster-template.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range withoutDefault.FindAllStringSubmatch(string(content), -1) {
-				if values[name[1]] == "" {
-					t.Errorf("the guide does not set %s", name[1])
-				}
-			}
-			secret := secretCreated.FindStringSubmatch(section)
-			if secret == nil {
-				t.Fatal("the guide creates no Secret")
-			}
-			for _, object := range process(t, content, values) {
-				name, has, err := unstructured.NestedString(object.Object, "spec", "template", "spec", "credentialsSecretName")
-				if err != nil || has && name != secret[1] {
-					t.Errorf("the template names the Secret %q, the guide creates %q, error %v", name, secret[1], err)
-				}
-				await(t, object.GetKind(), func(ctx context.Context) error {
-					return client.WithFieldValidation(c, "Strict").Create(ctx, object.DeepCopy(), client.DryRunAll)
-				})
-			}
-		})
+		t.Run(cloud, func(t *testing.T) { firstMachine(t, c, section, values) })
 	}
 	folders, err := filepath.Glob(filepath.Join(made[version], "clusterctl", "infrastructure-drover-*"))
 	if err != nil || len(folders) < 8 {
@@ -85,6 +62,33 @@ func TestFirstMachineOfEachCloud(t *testing.T) {
 		if local := cloud == "qemu" || cloud == "sim"; !described[cloud] && !local {
 			t.Errorf("the guide does not describe %s", cloud)
 		}
+	}
+}
+
+// firstMachine compares the section of a cloud with its template.
+func firstMachine(t *testing.T, c client.Client, section string, values map[string]string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(made[version], "clusterctl", "infrastructure-drover-"+values["CLOUD"], version, "cluster-template.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range withoutDefault.FindAllStringSubmatch(string(content), -1) {
+		if values[name[1]] == "" {
+			t.Errorf("the guide does not set %s", name[1])
+		}
+	}
+	secret := secretCreated.FindStringSubmatch(section)
+	if secret == nil {
+		t.Fatal("the guide creates no Secret")
+	}
+	for _, object := range process(t, content, values) {
+		name, has, err := unstructured.NestedString(object.Object, "spec", "template", "spec", "credentialsSecretName")
+		if err != nil || has && name != secret[1] {
+			t.Errorf("the template names the Secret %q, the guide creates %q, error %v", name, secret[1], err)
+		}
+		await(t, object.GetKind(), func(ctx context.Context) error {
+			return client.WithFieldValidation(c, "Strict").Create(ctx, object.DeepCopy(), client.DryRunAll)
+		})
 	}
 }
 
