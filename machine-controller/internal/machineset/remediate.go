@@ -177,8 +177,8 @@ func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1
 }
 
 // isCurrent reports whether the set is the one whose Machines the MachineDeployment keeps: the set with its template or, while
-// there is none and the MachineDeployment begins no revision for it, the newest one. That lasts as long as spec.paused or the
-// annotation of a pause is set, or a template that it refers to does not exist.
+// there is none, the newest one. That lasts as long as spec.paused or the annotation of a pause is set, a template that it
+// refers to does not exist, or the API server refuses the new MachineSet.
 func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (bool, error) {
 	sets, err := index.MachineSetsOf(ctx, r.client, md.Namespace, md.UID)
 	if err != nil {
@@ -187,8 +187,11 @@ func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeploym
 	if current, _ := revision.FindNewMachineSet(md, sets, r.clock.Now()); current != nil {
 		return current.UID == set.UID, nil
 	}
-	waits := md.Status.ObservedGeneration == md.Generation || annotation.Present(md, clusterv1.PausedAnnotation) // or it may begin one now
-	return waits && revision.Of(set) == revision.Of(md), nil
+	if md.Status.ObservedGeneration != md.Generation && !annotation.Present(md, clusterv1.PausedAnnotation) {
+		return false, nil // it may create one now
+	}
+	newest := revision.Newest(sets)
+	return newest != nil && newest.UID == set.UID, nil
 }
 
 // deploymentOf reads the MachineDeployment that controls the set; nil for a set without one.
