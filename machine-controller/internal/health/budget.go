@@ -54,8 +54,9 @@ func RefusedByOwner(m *clusterv1.Machine) bool {
 }
 
 // Holds reports whether the Machine has a place in the budget: it is marked, or it is a
-// replacement that has not settled.
-func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !RefusedByOwner(m)) || Unsettled(m) }
+// replacement that has not settled. One that its owner has refused never frees a place by being
+// replaced, so it has none.
+func Holds(m *clusterv1.Machine) bool { return (Marked(m) || Unsettled(m)) && !RefusedByOwner(m) }
 
 // InFlight counts the places of a budget that are taken: by Machines that hold one, and by
 // those that are deleted and not replaced yet.

@@ -123,7 +123,10 @@ func TestInFlight(t *testing.T) {
 		"counts a marked Machine":               {machines: []*clusterv1.Machine{machine("a", hour, marked)}, inFlight: 1},
 		"counts a marked Machine that leaves":   {machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, inFlight: 1, busy: 1},
 		"does not count what the owner refused": {machines: []*clusterv1.Machine{machine("a", hour, markedAs(clusterv1.MachineSetMachineCannotBeRemediatedReason))}},
-		"counts an unfilled replacement":        {records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1},
+		"does not count a replacement that the owner refused": {
+			machines: []*clusterv1.Machine{machine("b", hour, markedAs(clusterv1.MachineSetMachineCannotBeRemediatedReason), replacing(Replacement{Machine: "a"}))},
+		},
+		"counts an unfilled replacement": {records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1},
 		"counts the Machine being deleted and its record as one": {
 			machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1,
 		},

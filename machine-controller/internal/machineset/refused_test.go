@@ -6,13 +6,16 @@ package machineset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,11 +25,7 @@ import (
 // protect refuses the deletion of Machines, as an admission policy does.
 func (s *stored) protect(t *testing.T, names ...string) {
 	t.Helper()
-	inner, ok := s.client.(client.WithWatch)
-	if !ok {
-		t.Fatalf("%T cannot be wrapped", s.client)
-	}
-	s.deleter.Client = interceptor.NewClient(inner, interceptor.Funcs{
+	s.deleter.Client = interceptor.NewClient(withWatch(t, s.client), interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 			if slices.Contains(names, o.GetName()) {
 				return apierrors.NewForbidden(clusterv1.GroupVersion.WithResource("machines").GroupResource(), o.GetName(), errors.New("it is protected"))
@@ -34,6 +33,16 @@ func (s *stored) protect(t *testing.T, names ...string) {
 			return c.Delete(ctx, o, options...)
 		},
 	})
+}
+
+// withWatch is a client that can be wrapped.
+func withWatch(t *testing.T, c client.Client) client.WithWatch {
+	t.Helper()
+	wrapped, ok := c.(client.WithWatch)
+	if !ok {
+		t.Fatalf("%T cannot be wrapped", c)
+	}
+	return wrapped
 }
 
 // machine reads a Machine of the set.
@@ -108,5 +117,74 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 	}
 	if message := reported(clusterv1.MachineSetDeletingCondition); !strings.Contains(message, "it is protected") {
 		t.Errorf("Deleting: %q", message)
+	}
+}
+
+// TestSeveralProtectedMachinesLeaveTheirPlaceToAnother has a budget of one, and two unhealthy Machines that no one may delete,
+// which come before a third.
+func TestSeveralProtectedMachinesLeaveTheirPlaceToAnother(t *testing.T) {
+	t.Parallel()
+	names := []string{"failed-1", "failed-2", "failed-3", "a", "b", "c", "e", "g", "h"}
+	s := store(t, int32(len(names)), nil, names...)
+	s.protect(t, "failed-1", "failed-2")
+	second := s.machine(t, "failed-2")
+	before := second.DeepCopy()
+	metav1.SetMetaDataAnnotation(&second.ObjectMeta, clusterv1.RemediateMachineAnnotation, "")
+	if err := s.client.Patch(t.Context(), second, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // two find that out
+		s.reconcileOnce(t)
+	}
+	got := s.machines(t, names...)
+	if diff := cmp.Diff([]bool{false, false, true}, []bool{got["failed-1"], got["failed-2"], got["failed-3"]}); diff != "" {
+		t.Errorf("which unhealthy Machines are being deleted (-want +got):\n%s", diff)
+	}
+	for _, name := range names[:2] { // while the third has the place
+		if reason := conditions.GetReason(s.machine(t, name), clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineCannotBeRemediatedReason {
+			t.Errorf("the reason of %s is %q", name, reason)
+		}
+	}
+}
+
+// TestProtectedMachineIsTriedAgainEachMinute has an admission policy whose message changes each time, so that each attempt
+// triggers a reconcile, and that permits the deletion in the end.
+func TestProtectedMachineIsTriedAgainEachMinute(t *testing.T) {
+	t.Parallel()
+	s := store(t, 3, nil, "failed", "a", "b")
+	attempts, permitted := 0, false
+	s.deleter.Client = interceptor.NewClient(withWatch(t, s.client), interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if attempts++; permitted {
+				return c.Delete(ctx, o, options...)
+			}
+			return apierrors.NewForbidden(clusterv1.GroupVersion.WithResource("machines").GroupResource(), o.GetName(), fmt.Errorf("refusal %d", attempts))
+		},
+	})
+	now := testingclock.NewFakePassiveClock(epoch)
+	remediator := s.remediator()
+	remediator.clock, remediator.refusals = now, newRefusals(now)
+	for i, step := range []struct {
+		after     time.Duration
+		permitted bool
+		attempts  int
+	}{
+		{0, false, 1},
+		{refusedRetry - 1, false, 1},
+		{refusedRetry, false, 2},
+		{refusedRetry + time.Second, true, 2},
+		{2 * refusedRetry, true, 3},
+	} {
+		now.SetTime(epoch.Add(step.after))
+		permitted = step.permitted
+		s.reconcileOnce(t)
+		if attempts != step.attempts {
+			t.Errorf("step %d: %d attempts, want %d", i, attempts, step.attempts)
+		}
+	}
+	s.reconcileOnce(t) // it shows the deletion
+	failed := s.machine(t, "failed")
+	if reason := conditions.GetReason(failed, clusterv1.MachineOwnerRemediatedCondition); failed.DeletionTimestamp.IsZero() || reason != clusterv1.MachineSetMachineRemediationMachineDeletingReason {
+		t.Errorf("deleted at %v, the reason is %q", failed.DeletionTimestamp, reason)
 	}
 }

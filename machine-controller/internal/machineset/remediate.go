@@ -8,13 +8,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -35,8 +33,8 @@ import (
 	"drover.io/runtime/results"
 )
 
-// refusedRetry is how often to try again to delete an unhealthy Machine whose deletion the API server refuses.
-const refusedRetry = time.Minute
+// deletingMessage is the message of OwnerRemediated of a Machine that is being replaced.
+const deletingMessage = "The Machine is being deleted"
 
 // remediator deletes Machines that a health check has marked, no more at once than the budget allows, and records which
 // Machine replaces which.
@@ -49,6 +47,7 @@ type remediator struct {
 	deleter   *deletion.Deleter
 	events    events.EventRecorder
 	clock     clock.PassiveClock
+	refusals  *refusals
 }
 
 // remediationPlan splits the marked Machines of a set into those to be deleted now and those that wait, with the reason and
@@ -70,9 +69,16 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 	if err != nil {
 		return result, results.IgnoreNotFoundOrConflict(err)
 	}
+	if err := r.correctRefused(ctx, s); err != nil {
+		return result, err
+	}
 	candidates, err := r.checked(ctx, s, remediation.Candidates(s.machines))
-	if err != nil || len(candidates) == 0 || countNotDeleting(s.machines) > desiredReplicas(s.set) {
+	if err != nil || countNotDeleting(s.machines) > desiredReplicas(s.set) {
 		return result, err // a scale-down deletes the unhealthy first
+	}
+	candidates, retry := r.refusals.due(candidates)
+	if result = results.Earliest(result, retry); len(candidates) == 0 {
+		return result, nil
 	}
 	plan, err := r.plan(ctx, s, candidates)
 	if err != nil {
@@ -83,6 +89,9 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 	}
 	var errs []error
 	for _, m := range plan.wait {
+		if plan.reason == clusterv1.MachineSetMachineRemediationDeferredReason && r.refusals.has(m) {
+			continue // it would have a place in the budget, and come before others again
+		}
 		errs = append(errs, results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, plan.reason, plan.message)))
 	}
 	for _, m := range plan.now {
@@ -168,8 +177,8 @@ func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1
 }
 
 // isCurrent reports whether the set is the one whose Machines the MachineDeployment keeps: the set with its template or, while
-// there is none and the MachineDeployment begins no revision for it, the newest one. That lasts as long as spec.paused or the
-// annotation of a pause is set, or a template that it refers to does not exist.
+// there is none, the newest one. That lasts as long as spec.paused or the annotation of a pause is set, a template that it
+// refers to does not exist, or the API server refuses the new MachineSet.
 func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (bool, error) {
 	sets, err := index.MachineSetsOf(ctx, r.client, md.Namespace, md.UID)
 	if err != nil {
@@ -178,8 +187,11 @@ func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeploym
 	if current, _ := revision.FindNewMachineSet(md, sets, r.clock.Now()); current != nil {
 		return current.UID == set.UID, nil
 	}
-	waits := md.Status.ObservedGeneration == md.Generation || annotation.Present(md, clusterv1.PausedAnnotation) // or it may begin one now
-	return waits && revision.Of(set) == revision.Of(md), nil
+	if md.Status.ObservedGeneration != md.Generation && !annotation.Present(md, clusterv1.PausedAnnotation) {
+		return false, nil // it may create one now
+	}
+	newest := revision.Newest(sets)
+	return newest != nil && newest.UID == set.UID, nil
 }
 
 // deploymentOf reads the MachineDeployment that controls the set; nil for a set without one.
@@ -250,7 +262,7 @@ func (r *remediator) checkGuard(ctx context.Context, s *state, plan *remediation
 		plan.wait = append(plan.wait, m)
 		if refusal := choice.Refused[m.Name]; refusal != nil {
 			plan.message = refusal.Message
-			changed = changed || conditions.GetMessage(m, clusterv1.MachineOwnerRemediatedCondition) != refusal.Message
+			changed = changed || !r.refusals.has(m) && conditions.GetMessage(m, clusterv1.MachineOwnerRemediatedCondition) != refusal.Message
 		}
 	}
 	plan.now = now
@@ -290,7 +302,7 @@ func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.
 	if !health.RefusedByOwner(latest) { // or each attempt after a refusal would change the condition twice
 		conditions.Set(deleting, metav1.Condition{
 			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
-			Reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, Message: "The Machine is being deleted",
+			Reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, Message: deletingMessage,
 		})
 	}
 	if err := patch.Status(ctx, r.client, latest, deleting); err != nil {
@@ -306,15 +318,4 @@ func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.
 	replacing(r.events, s.set, m)
 	metrics.Replaced(client.ObjectKey{Namespace: s.set.Namespace, Name: s.set.Spec.ClusterName})
 	return false, nil
-}
-
-// deletionRefused reports that the API server refuses to delete a Machine, which has no place in the budget then.
-func (r *remediator) deletionRefused(ctx context.Context, s *state, m *clusterv1.Machine, refusal string) error {
-	r.guard.ReplacementRefused(m.UID)
-	message := "The Machine cannot be replaced: " + refusal
-	ctrl.LoggerFrom(ctx).V(1).Info("did not replace unhealthy Machine", "Machine", klog.KObj(m), "message", message)
-	if conditions.GetMessage(m, clusterv1.MachineOwnerRemediatedCondition) != message {
-		replacementRefused(r.events, s.set, fmt.Sprintf("Machine %s: %s", m.Name, message))
-	}
-	return results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, clusterv1.MachineSetMachineCannotBeRemediatedReason, message))
 }

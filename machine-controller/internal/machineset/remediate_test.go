@@ -233,7 +233,7 @@ func TestNewestSetReplacesWhileANewTemplateWaits(t *testing.T) {
 		}},
 		"while the new template does not exist":      {observed: true, want: true, change: func(*clusterv1.MachineDeployment) {}},
 		"not before the template is observed":        {change: func(*clusterv1.MachineDeployment) {}},
-		"not once the revision of the rollout began": {observed: true, change: func(md *clusterv1.MachineDeployment) { md.Annotations[clusterv1.RevisionAnnotation] = "2" }},
+		"while the new MachineSet cannot be created": {observed: true, want: true, change: func(md *clusterv1.MachineDeployment) { md.Annotations[clusterv1.RevisionAnnotation] = "2" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

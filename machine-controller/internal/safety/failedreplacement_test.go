@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/health"
@@ -40,5 +42,33 @@ func TestReplacementsThatFailedDoNotBlockEachOther(t *testing.T) {
 	}
 	if allowed := s.replace(t, sets[1], failed[1]); len(allowed) > 0 {
 		t.Errorf("replaces %v while the first is under way", allowed)
+	}
+}
+
+// TestFailedReplacementThatCannotBeReplacedBlocksNoOther has a budget of one, and a replacement that failed and that its
+// MachineSet has refused to replace, as one of a superseded MachineSet.
+func TestFailedReplacementThatCannotBeReplacedBlocksNoOther(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	_, set := s.deployment(t, "a", 6)
+	m := s.makeUnhealthy(t, "a-5")
+	before := m.DeepCopy()
+	health.SetReplacement(m, health.Replacement{Machine: "gone", Attempt: 1})
+	if err := s.store.Patch(t.Context(), m, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	other := s.makeUnhealthy(t, "a-0")
+	if allowed := s.replace(t, set, other); len(allowed) > 0 {
+		t.Errorf("replaces %v beside the failed replacement", allowed)
+	}
+	before = m.DeepCopy()
+	conditions.Set(m, metav1.Condition{
+		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetMachineCannotBeRemediatedReason,
+	})
+	if err := s.store.Status().Patch(t.Context(), m, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a-0"}, s.replace(t, set, other)); diff != "" {
+		t.Errorf("replaces (-want +got):\n%s", diff)
 	}
 }

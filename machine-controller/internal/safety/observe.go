@@ -46,7 +46,7 @@ func observeMachine(m *clusterv1.Machine, owner string) budget.Machine {
 	observed := budget.Machine{
 		Name: m.Name, Owner: owner, Domain: m.Status.FailureDomain, Joined: m.Status.NodeRef.IsDefined(), Deleting: deleting,
 		Replaced: deleting && (failed || conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)),
-		Proving:  health.MarkedForOthers(m) || health.Unsettled(m),
+		Proving:  health.MarkedForOthers(m) || (health.Unsettled(m) && !health.RefusedByOwner(m)),
 	}
 	if observed.Domain == "" {
 		observed.Domain = m.Spec.FailureDomain

@@ -84,6 +84,17 @@ func Of(o metav1.Object) int64 {
 	return revision
 }
 
+// Newest returns the set of the highest revision, of equal ones the oldest, that is not being deleted; nil if there is none.
+func Newest(sets []*clusterv1.MachineSet) *clusterv1.MachineSet {
+	var newest *clusterv1.MachineSet
+	for _, ms := range sets {
+		if ms.DeletionTimestamp.IsZero() && (newest == nil || cmp.Or(cmp.Compare(Of(newest), Of(ms)), byAge(ms, newest)) < 0) {
+			newest = ms
+		}
+	}
+	return newest
+}
+
 // Next is the revision that the current set must have: higher than any other, and never lower than the one it has.
 // current is nil for a set that is about to be created.
 func Next(current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) int64 {

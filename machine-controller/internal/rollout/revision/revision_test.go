@@ -226,6 +226,37 @@ func TestNext(t *testing.T) {
 	}
 }
 
+func TestNewest(t *testing.T) {
+	t.Parallel()
+	at := func(name string, age int, revision string) *clusterv1.MachineSet {
+		ms := machineSet(name, age, 0)
+		ms.Annotations = map[string]string{clusterv1.RevisionAnnotation: revision}
+		return ms
+	}
+	deleted := at("deleted", 1, "11")
+	deleted.DeletionTimestamp = new(metav1.NewTime(noon))
+	for name, test := range map[string]struct {
+		sets []*clusterv1.MachineSet
+		want string
+	}{
+		"it is none of none":             {},
+		"it compares numbers":            {sets: []*clusterv1.MachineSet{at("a", 1, "9"), at("b", 2, "10")}, want: "b"},
+		"it leaves out deleted ones":     {sets: []*clusterv1.MachineSet{at("a", 2, "9"), deleted}, want: "a"},
+		"it is one of those without any": {sets: []*clusterv1.MachineSet{at("a", 1, ""), at("b", 2, ""), at("c", 2, "")}, want: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			if newest := Newest(test.sets); newest != nil {
+				got = newest.Name
+			}
+			if got != test.want {
+				t.Errorf("the newest is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestNewSetName(t *testing.T) {
 	t.Parallel()
 	md := deployment()
