@@ -136,8 +136,9 @@ func (n *Node) script() []byte {
 // must not join again.
 func (n *Node) writeJoin(line func(string, ...any)) {
 	if n.hasFile(serverNameScript) {
-		// kubeadm before 1.34 connects with the kubeconfig of the kubelet as soon as the kubelet has its certificate.
-		line("while kill -0 $$ && ! grep --quiet 'tls-server-name:' %s; do sleep 0.2; %s; done </dev/null >/dev/null 2>&1 &", kubeletKubeconfig, serverNameScript)
+		// kubeadm before 1.34 connects with the kubeconfig of the kubelet as soon as the kubelet has its certificate. A kubelet that
+		// is restarted before writes it again.
+		line("while kill -0 $$ && ! [ -e %s ]; do sleep 0.2; grep --quiet 'tls-server-name:' %s || %s || true; done </dev/null >/dev/null 2>&1 &", joinedFile, kubeletKubeconfig, serverNameScript)
 	}
 	line("[ -e %s ] || %s join --config %s", joinedFile, n.kubeadm, joinFile)
 	line("touch %s", joinedFile)

@@ -193,8 +193,8 @@ func kubeletOf(node string) *rest.Config {
 	return config
 }
 
-// send makes a request of a kubelet for the certificate of a Node.
-func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage, changes ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+// newRequest is a request of a kubelet for the certificate of a Node, with a new key.
+func newRequest(t *testing.T, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -205,11 +205,7 @@ func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateR
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(as, client.Options{Scheme: workloads.Client.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	csr := &certificatesv1.CertificateSigningRequest{
+	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
@@ -217,6 +213,16 @@ func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateR
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		},
 	}
+}
+
+// send makes a request of a kubelet for the certificate of a Node.
+func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage, changes ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	c, err := client.New(as, client.Options{Scheme: workloads.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr := newRequest(t, node, request, signer, usage)
 	for _, change := range changes {
 		change(csr)
 	}

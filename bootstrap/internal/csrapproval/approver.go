@@ -40,6 +40,10 @@ const (
 	// nodeRefGrace is how long it may take until a Machine's status names its Node. A request that is of no Machine even
 	// then is not one of this project.
 	nodeRefGrace = 2 * time.Minute
+
+	// requestLifetime is how old a request for a first client certificate may be. A kubelet waits for 15 minutes, and then makes
+	// another with another key; the rest is for the signer, and for clocks that differ.
+	requestLifetime = 12 * time.Minute
 )
 
 // approver decides on the requests of one workload cluster.
@@ -156,7 +160,17 @@ func (a *approver) decide(ctx context.Context, csr *certificatesv1.CertificateSi
 	if err := policy.Client(csr, h); err != nil {
 		return machine, err
 	}
+	if isAbandoned(csr, time.Now()) { // while it was in the queue
+		return machine, &policy.Refusal{Reason: "the kubelet does not wait for it any more, and makes another"}
+	}
 	return machine, a.claim(ctx, csr, node, secret)
+}
+
+// isAbandoned reports whether the kubelet that requested a first client certificate has lost its key, or will before the
+// certificate is there. The token would be bound to that key, and the host could never join. A kubelet that keeps its key,
+// because it does not rotate certificates, gives its request a name and waits for the same one again.
+func isAbandoned(csr *certificatesv1.CertificateSigningRequest, now time.Time) bool {
+	return csr.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && csr.GenerateName != "" && now.Sub(csr.CreationTimestamp.Time) >= requestLifetime
 }
 
 // tokenOf returns the bootstrap token that a requester was authenticated by; nil if it was another way.

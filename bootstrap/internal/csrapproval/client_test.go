@@ -7,6 +7,9 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -29,6 +33,7 @@ import (
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
@@ -72,6 +77,12 @@ func requestFirst(t *testing.T, as *rest.Config, node string) *certificatesv1.Ce
 	return send(t, as, node, &x509.CertificateRequest{}, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
 }
 
+// firstRequest is one for a first client certificate, with a new key.
+func firstRequest(t *testing.T, node string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	return newRequest(t, node, &x509.CertificateRequest{}, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
+}
+
 func TestFirstClientCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
@@ -111,6 +122,70 @@ func TestTokenIsGoodForOneKey(t *testing.T) {
 	csr := requestFirst(t, kubelet, "once-1")
 	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 	refusal(t, machine, requestFirst(t, kubelet, "once-1"), "the bootstrap token of the Machine has been used for another Node or key")
+}
+
+// TestTokenIsNotBoundToAKeyThatIsLost: while the controller was down, a kubelet has given its first request up after 15 minutes
+// and made another, with another key. A kubelet that chooses the name of its request keeps the key.
+func TestTokenIsNotBoundToAKeyThatIsLost(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		generateName string
+		ages         []time.Duration
+		want         []int
+	}{
+		"given up":         {"csr-", []time.Duration{20 * time.Minute, 5 * time.Minute}, []int{1}},
+		"soon given up":    {"csr-", []time.Duration{requestLifetime}, nil},
+		"both waited for":  {"csr-", []time.Duration{5 * time.Minute, time.Minute}, []int{0}},
+		"with a kept key":  {"", []time.Duration{20 * time.Minute, 5 * time.Minute}, []int{0}},
+		"from clock ahead": {"csr-", []time.Duration{-time.Hour}, []int{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scheme := runtime.NewScheme()
+			for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, bootstrapv1.AddToScheme} {
+				if err := add(scheme); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+			machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: "uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}}}
+			management := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, machine).Build()
+			remote := fake.NewClientset(&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef", ResourceVersion: "1", Labels: map[string]string{bootstrapv1.MachineUIDLabel: "uid"}},
+				Type:       corev1.SecretTypeBootstrapToken,
+			})
+			recorder := events.NewFakeRecorder(10)
+			a := &approver{
+				client: management, live: management, events: newRecorder(recorder), cluster: cluster, log: logr.Discard(),
+				connection: &workload.Connection{Core: remote.CoreV1(), Discovery: remote.DiscoveryV1(), Certificates: remote.CertificatesV1()},
+			}
+			var got []int
+			for i, age := range test.ages {
+				csr := firstRequest(t, "m1")
+				csr.Name, csr.UID, csr.GenerateName = fmt.Sprintf("csr-%d", i), types.UID(strconv.Itoa(i)), test.generateName
+				csr.Spec.Username, csr.CreationTimestamp = "system:bootstrap:abcdef", metav1.NewTime(time.Now().Add(-age))
+				if _, err := remote.CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if err := a.review(t.Context(), csr); err != nil {
+					t.Fatal(err)
+				}
+				after, err := remote.CertificatesV1().CertificateSigningRequests().Get(t.Context(), csr.Name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(after.Status.Conditions) > 0 {
+					got = append(got, i)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("approved %v, want %v", got, test.want)
+			}
+			if refused := len(test.ages) - len(test.want); len(recorder.Events) != refused {
+				t.Errorf("%d events, want %d", len(recorder.Events), refused)
+			}
+		})
+	}
 }
 
 // TestTokenIsNotGoodForAnExistingNode: a Node of the Machine's name may be one of the control plane, or one that was made to look like it.

@@ -83,6 +83,14 @@ func (r *recorder) ignored(cluster *clusterv1.Cluster, csr *certificatesv1.Certi
 		"certificate request %s for Node %q of the workload cluster was ignored: it is not from a Machine of this Cluster", csr.Name, requesterror.Truncate(node))
 }
 
+// tooLate is for a request that was old already when it was first seen.
+func (r *recorder) tooLate(cluster *clusterv1.Cluster, request string) {
+	if r.due("request too late") {
+		r.Eventf(cluster, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve",
+			"certificate request %s of the workload cluster was not approved: it is %s old or older, and the kubelet makes another 15 minutes after it: if all are so old, compare the clocks of the management and the workload cluster", request, requestLifetime)
+	}
+}
+
 // decisionForbidden is for a permission that is missing to decide or to approve, in the management or the workload cluster,
 // and for a policy that refuses it.
 func (r *recorder) decisionForbidden(cluster *clusterv1.Cluster, err error) {

@@ -139,6 +139,7 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 		r.watchForbidden(cluster)
 		r.tooManyRequests(cluster)
 		r.tooManyUnread(cluster)
+		r.tooLate(cluster, "csr-2")
 		r.decisionForbidden(cluster, errors.New("no"))
 		r.notApproved(machine, csr, &policy.Refusal{Reason: "it names another host"})
 	}
@@ -148,7 +149,8 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 		reasons = append(reasons, strings.Join(strings.Fields(e)[:2], " "))
 	}
 	want := []string{
-		"Warning CertificateApprovalForbidden", "Warning TooManyCertificateRequests", "Warning TooManyCertificateRequests", "Warning CertificateApprovalForbidden", "Warning CertificateRequestNotApproved",
+		"Warning CertificateApprovalForbidden", "Warning TooManyCertificateRequests", "Warning TooManyCertificateRequests", "Warning CertificateRequestNotApproved",
+		"Warning CertificateApprovalForbidden", "Warning CertificateRequestNotApproved",
 	}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

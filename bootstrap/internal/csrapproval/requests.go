@@ -56,6 +56,8 @@ type openRequests struct {
 	relist func()
 	// full is called when there is no capacity for a request, once until there is capacity again. It must not block.
 	full func()
+	// late is called with the name of a request that its kubelet has given up when it is first seen. It must not block.
+	late func(name string)
 
 	mu     sync.Mutex
 	byName map[string]*certificatesv1.CertificateSigningRequest
@@ -66,13 +68,17 @@ type openRequests struct {
 
 func newOpenRequests(namespace string, seats *fairshare.Seats[string]) *openRequests {
 	return &openRequests{
-		namespace: namespace, seats: seats, opened: func(string) {}, relist: func() {}, full: func() {},
+		namespace: namespace, seats: seats, opened: func(string) {}, relist: func() {}, full: func() {}, late: func(string) {},
 		byName: map[string]*certificatesv1.CertificateSigningRequest{}, byRequester: map[string][]string{},
 	}
 }
 
-// isOpen reports whether a request is one of a kubelet that is neither approved nor denied.
+// isOpen reports whether a request is one of a kubelet that waits for it, and is neither approved nor denied.
 func isOpen(csr *certificatesv1.CertificateSigningRequest) bool {
+	return isUndecided(csr) && !isAbandoned(csr, time.Now())
+}
+
+func isUndecided(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) == 0 && len(csr.Name) <= maxNameLength && csr.Size() <= maxRequestBytes && parts(csr) <= maxParts && policy.NodeOf(csr) != ""
 }
 
@@ -153,10 +159,21 @@ func (r *openRequests) Resync() error {
 	return nil
 }
 
-// reopen queues every request again.
+// reopen queues every request again, and drops those that their kubelets have given up.
 func (r *openRequests) reopen() {
+	r.dropAbandoned()
 	for _, name := range r.names() {
 		r.opened(name)
+	}
+}
+
+func (r *openRequests) dropAbandoned() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, csr := range r.byName {
+		if isAbandoned(csr, time.Now()) {
+			r.drop(name)
+		}
 	}
 }
 
@@ -173,7 +190,11 @@ func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept 
 	open := isOpen(csr)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	known := r.byName[csr.Name] != nil
 	if r.drop(csr.Name); !open {
+		if !known && isUndecided(csr) {
+			r.late(csr.Name)
+		}
 		return false
 	}
 	if others := r.byRequester[csr.Spec.Username]; len(others) >= maxPerRequester {

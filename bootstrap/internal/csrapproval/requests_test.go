@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +72,41 @@ func TestOnlyOpenRequestsOfKubeletsAreKept(t *testing.T) {
 		if !requests.seats.Acquire("another") {
 			t.Errorf("%s: its seat was not given back", name)
 		}
+	}
+}
+
+// TestRequestsThatAreGivenUpAreNotKept: they are open for a day, and hosts have made others. The first is reported where it was
+// old when it came, because the clocks may differ.
+func TestRequestsThatAreGivenUpAreNotKept(t *testing.T) {
+	t.Parallel()
+	old := metav1.NewTime(time.Now().Add(-requestLifetime))
+	first := func(name string) *certificatesv1.CertificateSigningRequest {
+		csr := firstRequest(t, "m1")
+		csr.Name, csr.CreationTimestamp = name, metav1.Now()
+		return csr
+	}
+	var late []string
+	requests := newOpenRequests("team", fairshare.New[string](0))
+	requests.late = func(name string) { late = append(late, name) }
+	aged := first("aged")
+	for _, each := range []*certificatesv1.CertificateSigningRequest{aged, first("late"), first("kept key"), from("n", "serving")} {
+		if each != aged {
+			each.CreationTimestamp = old
+		}
+		if each.Name == "kept key" {
+			each.GenerateName = ""
+		}
+		_ = requests.Add(each)
+	}
+	aged.CreationTimestamp = old
+	requests.reopen()
+	_ = requests.Update(aged)
+	kept := requests.names()
+	if slices.Sort(kept); !slices.Equal(kept, []string{"kept key", "serving"}) {
+		t.Errorf("kept %q", kept)
+	}
+	if !slices.Equal(late, []string{"late", "aged"}) {
+		t.Errorf("reported %q", late)
 	}
 }
 

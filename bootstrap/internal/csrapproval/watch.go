@@ -81,6 +81,7 @@ func startWatch(a *approver, seats, listed *fairshare.Seats[string], pace *rate.
 	requests := newOpenRequests(a.cluster.Namespace, seats)
 	w := &watch{connection: a.connection, requests: requests, queue: queue, listed: listed, pace: pace}
 	requests.opened, requests.full = w.add, func() { a.events.tooManyRequests(a.cluster) }
+	requests.late = func(name string) { a.events.tooLate(a.cluster, name) }
 	w.stop = func() {
 		stop()
 		queue.ShutDown()

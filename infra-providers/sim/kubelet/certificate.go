@@ -24,6 +24,10 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
+// certificateWait is how long a kubelet waits for its first client certificate before it makes another request (client-go,
+// util/certificate: certificateWaitTimeout).
+const certificateWait = 15 * time.Minute
+
 // credential is a certificate with its key, as PEM.
 type credential []byte
 

@@ -157,6 +157,8 @@ func (k *Kubelet) identify(ctx context.Context) (*tls.Certificate, error) {
 		return nil, err
 	}
 	k.report.Log("kubelet: requesting a client certificate")
+	ctx, cancel := context.WithTimeout(ctx, certificateWait)
+	defer cancel()
 	certificate, err := k.obtain(ctx, c, key)
 	if err != nil {
 		return nil, err
