@@ -34,6 +34,7 @@ var pages = []page{
 		after:   "kubectl delete nodeprofile fleet",
 	},
 	{name: "reference/logs", replace: []string{"demo-workers-x7k2p", "$MACHINE"}},
+	{name: "guides/tracing", replace: []string{"demo-workers-x7k2p", "$MACHINE"}},
 	{
 		name:    "guides/attach-workers",
 		replace: []string{"203.0.113.10:6443", "$HOST:$PORT", "host: 203.0.113.10", "host: $HOST", "port: 6443", "port: $PORT"},
