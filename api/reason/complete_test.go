@@ -62,13 +62,13 @@ func TestEveryReasonOfAConnectionHasAnEntry(t *testing.T) {
 		if kind, is := spec.Type.(*ast.Ident); is && kind.Name == "Reason" {
 			word, _ := literal(spec.Values[0])
 			found++
-			if _, known := Connection(word + ": more"); !known {
+			if _, known := RemoteConnectionProbeMessage(word + ": more"); !known {
 				t.Errorf("the reason %q of a connection has no entry", word)
 			}
 		}
 		return true
 	})
-	if all := len(Connections()); found != all || found == 0 {
+	if all := len(RemoteConnectionProbeMessages()); found != all || found == 0 {
 		t.Errorf("the code has %d reasons of connections, the table %d", found, all)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Connections are the words with which the message of the condition RemoteConnectionProbe of a Cluster begins while it is
+// RemoteConnectionProbeMessages are the words with which the message of the condition RemoteConnectionProbe of a Cluster begins while it is
 // False: why the workload cluster is not connected.
-func Connections() []Entry {
+func RemoteConnectionProbeMessages() []Entry {
 	secret := "kubectl get secret {cluster}-kubeconfig --namespace {namespace}"
 	return condition(clusterKind, clusterv1.ClusterRemoteConnectionProbeCondition,
 		reason{"Connecting", "False", "no attempt to connect to the workload cluster has ended yet", Drover, "", ""},
@@ -26,10 +26,10 @@ func Connections() []Entry {
 	)
 }
 
-// Connection returns the entry of the word with which a message begins.
-func Connection(message string) (Entry, bool) {
+// RemoteConnectionProbeMessage returns the entry of the word with which a message begins.
+func RemoteConnectionProbeMessage(message string) (Entry, bool) {
 	word, _, _ := strings.Cut(message, ":")
-	for _, e := range Connections() {
+	for _, e := range RemoteConnectionProbeMessages() {
 		if e.Reason == word {
 			return e, true
 		}

@@ -65,7 +65,7 @@ func (o *tracingOptions) start(ctx context.Context, name string) (*tracing.Trace
 	tracer, err := tracing.Exporter{
 		Endpoint: o.endpoint, SamplingRatePerMillion: o.samplingRate,
 		Service: name, Version: version.Get().Version, Instance: host, Log: ctrl.Log.WithName("tracing"),
-	}.Start(ctx)
+	}.NewTracer(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("--tracing-endpoint: %w", err)
 	}

@@ -40,7 +40,7 @@ func TestValuesOfALabelAreBounded(t *testing.T) {
 	}
 }
 
-func TestReferenceHasEveryMetric(t *testing.T) {
+func TestWriteReference(t *testing.T) {
 	t.Parallel()
 	page := &strings.Builder{}
 	if err := metric.WriteReference(page); err != nil {
@@ -149,7 +149,7 @@ func TestObjectsWithSeriesAreBounded(t *testing.T) {
 	}
 }
 
-func TestOldestObjectsHaveSeries(t *testing.T) {
+func TestBoundedKeepsTheOldestObjectsOfEachNamespace(t *testing.T) {
 	t.Parallel()
 	at := func(namespace string, i, age int) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{}

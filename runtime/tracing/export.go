@@ -43,9 +43,9 @@ var certificates = []string{
 	"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
 }
 
-// Start returns a Tracer that exports in the background. It does not wait for the receiver. What cannot be exported is
+// NewTracer returns a Tracer that exports in the background. It does not wait for the receiver. What cannot be exported is
 // dropped, and logged once in a while.
-func (e Exporter) Start(ctx context.Context) (*Tracer, error) {
+func (e Exporter) NewTracer(ctx context.Context) (*Tracer, error) {
 	if err := e.checkCertificates(); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ const awaitTime = time.Minute
 // start starts a Tracer that exports to a URL.
 func start(t *testing.T, endpoint string) *tracing.Tracer {
 	t.Helper()
-	tracer, err := exporter(endpoint).Start(t.Context())
+	tracer, err := exporter(endpoint).NewTracer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(test.variable, test.file)
-			if _, err := exporter(test.endpoint).Start(t.Context()); err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			if _, err := exporter(test.endpoint).NewTracer(t.Context()); err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error is %v, want %s", err, test.want)
 			}
 		})
@@ -131,7 +131,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 
 func TestResourceAttributesAreChecked(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "nonsense")
-	if _, err := exporter("http://127.0.0.1:4317").Start(t.Context()); err == nil || !strings.Contains(err.Error(), "OTEL_RESOURCE_ATTRIBUTES") {
+	if _, err := exporter("http://127.0.0.1:4317").NewTracer(t.Context()); err == nil || !strings.Contains(err.Error(), "OTEL_RESOURCE_ATTRIBUTES") {
 		t.Errorf("the error is %v", err)
 	}
 }

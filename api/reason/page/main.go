@@ -48,7 +48,7 @@ func main() {
 // writeConnections writes the table of the words with which the message of RemoteConnectionProbe begins.
 func writeConnections(out *strings.Builder) {
 	out.WriteString("\n## Why a workload cluster is not connected\n\nThe message of the condition RemoteConnectionProbe of a Cluster begins with one of these words.\n\n| Word | Meaning | Who must act | What helps |\n|---|---|---|---|\n")
-	for _, e := range reason.Connections() {
+	for _, e := range reason.RemoteConnectionProbeMessages() {
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", e.Reason, e.Meaning, e.Actor, help(e))
 	}
 }

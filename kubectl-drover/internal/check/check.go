@@ -80,8 +80,8 @@ func (c *Checker) Run(ctx context.Context) []Result {
 	return results
 }
 
-// Well reports whether no check has failed.
-func Well(results []Result) bool {
+// NoneFailed reports whether no check has failed.
+func NoneFailed(results []Result) bool {
 	for _, r := range results {
 		if r.Level == Failed {
 			return false

@@ -393,8 +393,8 @@ func TestDrainDryRun(t *testing.T) {
 	}
 }
 
-// TestDrainDryRunIsRefused has a kubeconfig that may not evict: neither could the drain.
-func TestDrainDryRunIsRefused(t *testing.T) {
+// TestDrainDryRunReportsForbiddenEviction has a kubeconfig that may not evict: neither could the drain.
+func TestDrainDryRunReportsForbiddenEviction(t *testing.T) {
 	t.Parallel()
 	namespaceNamed(t, "refused-drains")
 	apply(t, "testdata/drain-refused.yaml", "refused-drains")

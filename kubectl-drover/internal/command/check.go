@@ -46,10 +46,10 @@ func newCheck(s *session) *cobra.Command {
 		}
 		results := checker.Run(cmd.Context())
 		if done, err := s.structured(o, results); err != nil || done {
-			return notWell(err, !check.Well(results))
+			return notWell(err, !check.NoneFailed(results))
 		}
 		fmt.Fprint(s.env.Streams.Out, check.Text(results))
-		return notWell(nil, !check.Well(results))
+		return notWell(nil, !check.NoneFailed(results))
 	}
 	return cmd
 }

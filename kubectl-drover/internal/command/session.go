@@ -81,7 +81,9 @@ func (s *session) workload(reader *object.Reader) func(context.Context, client.O
 			return nil, err
 		}
 		config.Timeout, config.QPS, config.Burst = requestTimeout, 50, 300
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return httplimit.Wrap(onlyOnce{next}, maxAnswer) })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return httplimit.Wrap(noRetryRoundTripper{next}, maxAnswer)
+		})
 		return object.NewReader(config, nil)
 	}
 }
@@ -89,11 +91,11 @@ func (s *session) workload(reader *object.Reader) func(context.Context, client.O
 // maxAnswer is how many bytes an answer of a workload cluster may have: many times those of a chunk of pods.
 const maxAnswer = 64 << 20
 
-// onlyOnce keeps client-go from repeating a request that was refused: the refusal of an eviction is the answer.
-type onlyOnce struct{ next http.RoundTripper }
+// noRetryRoundTripper keeps client-go from repeating a request that was refused: the refusal of an eviction is the answer.
+type noRetryRoundTripper struct{ next http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (o onlyOnce) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o noRetryRoundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := o.next.RoundTrip(r)
 	if err == nil {
 		response.Header.Del("Retry-After")

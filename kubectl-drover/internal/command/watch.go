@@ -70,7 +70,7 @@ func (s *session) observer(reader *object.Reader, kind object.Kind, key client.O
 			}
 			state := rollout.StateOf(md)
 			line := state.Text
-			if left := estimator.Observe(md, s.env.Now()); left != "" && !state.Complete {
+			if left := estimator.EstimateRemaining(md, s.env.Now()); left != "" && !state.Complete {
 				line = left + ": " + line
 			}
 			return observation{line, state.Complete, state.Failed}, nil

@@ -18,9 +18,9 @@ type Estimator struct {
 	first int32
 }
 
-// Observe returns the estimate in words, after a look at a MachineDeployment; it is empty until a Machine has become available
+// EstimateRemaining returns the estimate in words, after a look at a MachineDeployment; it is empty until a Machine has become available
 // since the first look.
-func (e *Estimator) Observe(md *clusterv1.MachineDeployment, now time.Time) string {
+func (e *Estimator) EstimateRemaining(md *clusterv1.MachineDeployment, now time.Time) string {
 	done, desired := min(ptr.Deref(md.Status.UpToDateReplicas, 0), ptr.Deref(md.Status.AvailableReplicas, 0)), ptr.Deref(md.Spec.Replicas, 0)
 	if e.begun.IsZero() || done < e.first {
 		e.begun, e.first = now, done

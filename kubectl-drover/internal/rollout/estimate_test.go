@@ -32,7 +32,7 @@ func TestEstimate(t *testing.T) {
 		{md(2, 10), 6 * time.Minute, "about 8m left at this pace"},
 		{md(10, 10), 9 * time.Minute, ""},
 	} {
-		if got := e.Observe(step.md, at.Add(step.after)); got != step.want {
+		if got := e.EstimateRemaining(step.md, at.Add(step.after)); got != step.want {
 			t.Errorf("look %d: got %q, want %q", i, got, step.want)
 		}
 	}

@@ -66,7 +66,7 @@ func of(object Reference, condition metav1.Condition) *Finding {
 	found := &Finding{Object: object, Condition: condition}
 	entry, known := reason.Find(object.Kind, condition.Type, condition.Reason)
 	if condition.Type == clusterv1.ClusterRemoteConnectionProbeCondition && condition.Status != metav1.ConditionTrue {
-		if why, is := reason.Connection(condition.Message); is {
+		if why, is := reason.RemoteConnectionProbeMessage(condition.Message); is {
 			entry = why
 		}
 	}

@@ -31,8 +31,8 @@ type Finder struct {
 	Workload func(ctx context.Context, cluster client.ObjectKey) (*object.Reader, error)
 }
 
-// clusterReasons are the reasons of other objects whose cause is in the Cluster.
-var clusterReasons = map[string]bool{
+// reasonsCausedByCluster are the reasons of other objects whose cause is in the Cluster.
+var reasonsCausedByCluster = map[string]bool{
 	clusterv1.MachineNodeConnectionDownReason: true, infrav1.WaitingForManagementClaimReason: true, infrav1.WaitingForClusterReason: true,
 	bootstrapv1.ClusterUnreachableReason: true, bootstrapv1.ClaimedElsewhereReason: true, bootstrapv1.KubeconfigInvalidReason: true, bootstrapv1.WaitingForClusterReason: true,
 }
@@ -47,7 +47,7 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		return nil, nil
 	}
 	switch c := found.Condition; {
-	case clusterReasons[c.Reason], c.Reason == clusterv1.MachineNodeInspectionFailedReason:
+	case reasonsCausedByCluster[c.Reason], c.Reason == clusterv1.MachineNodeInspectionFailedReason:
 		deeper, err := f.clusterNamed(ctx, ReferenceOf(m))
 		if deeper != nil || err != nil {
 			return deeper, err

@@ -31,8 +31,8 @@ func Problem(m *clusterv1.Machine) *Finding {
 		infrastructure, // the Node waits for it
 		node,           // ready and healthy
 		unhealthy,      // by a MachineHealthCheck
-		gates,          // readiness gates of others
-		settling,       // minReadySeconds
+		notReady,       // readiness gates of others
+		notAvailable,   // minReadySeconds
 	} {
 		if found := check(m); found != nil {
 			return found
@@ -183,6 +183,6 @@ func unhealthy(m *clusterv1.Machine) *Finding {
 	return found
 }
 
-func gates(m *clusterv1.Machine) *Finding { return not(m, clusterv1.MachineReadyCondition) }
+func notReady(m *clusterv1.Machine) *Finding { return not(m, clusterv1.MachineReadyCondition) }
 
-func settling(m *clusterv1.Machine) *Finding { return not(m, clusterv1.MachineAvailableCondition) }
+func notAvailable(m *clusterv1.Machine) *Finding { return not(m, clusterv1.MachineAvailableCondition) }

@@ -162,7 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	var result reconcile.Result
 	for _, phase := range r.phases {
 		next, err := phase.run(ctx, s)
-		metrics.Failed(metrics.Operation(phase), err)
+		metrics.IncOperationErrors(metrics.Operation(phase), err)
 		result, errs = results.Earliest(result, next), append(errs, err)
 	}
 	switch {
@@ -247,7 +247,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 	r.writes.Note(s.machine)
 	logStatusWritten(ctx, before, s.machine)
 	if s.machine.Status.Phase != before.Status.Phase {
-		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
+		metrics.ObservePhase(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
 	}
 	firstReady := r.readiness.written(before, s.machine, s.deployment, r.Clock.Now())
 	r.emitPhases(before, s, firstReady)

@@ -32,7 +32,7 @@ func (r *readiness) written(before, after *clusterv1.Machine, deployment *cluste
 	}
 	r.awaited.Delete(after.UID)
 	if deployment != nil {
-		metrics.Ready(deployment, now.Sub(after.CreationTimestamp.Time))
+		metrics.ObserveReady(deployment, now.Sub(after.CreationTimestamp.Time))
 	}
 	return true
 }

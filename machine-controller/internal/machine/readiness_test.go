@@ -70,7 +70,7 @@ func TestOperationsOfMachinesAreKnownToMetrics(t *testing.T) {
 	r := &Reconciler{}
 	r.setPhases()
 	for _, phase := range r.phases {
-		if name := metrics.Operation(phase); !metrics.Known(name) {
+		if name := metrics.Operation(phase); !metrics.IsKnownOperation(name) {
 			t.Errorf("errors of %s are counted as other", name)
 		}
 	}

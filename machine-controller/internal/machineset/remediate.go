@@ -316,6 +316,6 @@ func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.
 		return false, err
 	}
 	replacing(r.events, s.set, m)
-	metrics.Replaced(client.ObjectKey{Namespace: s.set.Namespace, Name: s.set.Spec.ClusterName})
+	metrics.IncRemediations(client.ObjectKey{Namespace: s.set.Namespace, Name: s.set.Spec.ClusterName})
 	return false, nil
 }

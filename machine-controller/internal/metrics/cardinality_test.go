@@ -114,7 +114,7 @@ func TestTenantWithManyKinds(t *testing.T) {
 func TestSeriesEndWithTheirMachineDeployment(t *testing.T) {
 	cache := fleet(2, 1)
 	for i := range cache.deployments {
-		Ready(&cache.deployments[i], time.Minute)
+		ObserveReady(&cache.deployments[i], time.Minute)
 	}
 	of := func(name string, cache held) (n int) {
 		for sample := range scraped(t, cache) {

@@ -58,7 +58,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, each := range []*metric.Collected{machines, replicas, workers, setReplicas, checked, abnormal, withoutSeries, oldest} {
 		each.Describe(to)
 	}
-	replaced.Describe(to)
+	remediations.Describe(to)
 	readySeconds.Describe(to)
 }
 
@@ -153,7 +153,7 @@ func (c *Collector) collectClusters(to chan<- prometheus.Metric) {
 	if !c.list(list) {
 		return
 	}
-	replaced.Send(to, existing(pointers(list.Items)))
+	remediations.Send(to, isListed(pointers(list.Items)))
 }
 
 func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
@@ -162,7 +162,7 @@ func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
 		return
 	}
 	all := pointers(list.Items)
-	readySeconds.Send(to, existing(all))
+	readySeconds.Send(to, isListed(all))
 	for _, md := range ours(to, c, "MachineDeployment", all) {
 		o := object{md.Namespace, md.Name, md.Spec.ClusterName}
 		o.send(to, replicas, count{"desired", md.Spec.Replicas}, count{"current", md.Status.Replicas}, count{"ready", md.Status.ReadyReplicas},
@@ -181,8 +181,8 @@ func ours[T client.Object](to chan<- prometheus.Metric, c *Collector, kind strin
 	return kept
 }
 
-// existing reports which objects are in a list.
-func existing[T client.Object](all []T) func(client.ObjectKey) bool {
+// isListed reports which objects are in a list.
+func isListed[T client.Object](all []T) func(client.ObjectKey) bool {
 	keys := make(map[client.ObjectKey]struct{}, len(all))
 	for _, object := range all {
 		keys[client.ObjectKeyFromObject(object)] = struct{}{}

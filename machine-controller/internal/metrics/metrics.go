@@ -46,7 +46,7 @@ var (
 		Name: namespace + "freezes_total", Help: "Freezes of MachineDeployments and MachineSets that began, by cause.", Stability: metric.Alpha,
 		Labels: []metric.Label{metric.Fixed("reason", policyv1.OvershootReason, policyv1.FrozenByAnnotationReason, policyv1.FreezeInvalidReason)},
 	})
-	replaced = metric.NewObjectCounter("cluster", metric.Options{
+	remediations = metric.NewObjectCounter("cluster", metric.Options{
 		Name: namespace + "replacements_total", Help: "Machines deleted because a health check had marked them, by their MachineSet's Cluster.", Stability: metric.Alpha,
 		Labels: []metric.Label{metric.Named("namespace", "the Cluster's"), metric.Named("cluster", "the Cluster")},
 	})
@@ -80,28 +80,30 @@ func Operation(step any) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", step), "*")
 }
 
-// Failed counts an error of an operation; no error is not counted.
-func Failed(operation string, err error) {
+// IncOperationErrors counts an error of an operation; no error is not counted.
+func IncOperationErrors(operation string, err error) {
 	if err != nil {
 		failures.Inc(operation)
 	}
 }
 
-// Reached records how old a Machine was when it reached a phase.
-func Reached(phase clusterv1.MachinePhase, age time.Duration) {
+// ObservePhase records how old a Machine was when it reached a phase.
+func ObservePhase(phase clusterv1.MachinePhase, age time.Duration) {
 	phaseSeconds.Observe(age.Seconds(), string(phase))
 }
 
-// Ready records how old a Machine of a MachineDeployment was when it was ready for the first time.
-func Ready(deployment *clusterv1.MachineDeployment, age time.Duration) {
+// ObserveReady records how old a Machine of a MachineDeployment was when it was ready for the first time.
+func ObserveReady(deployment *clusterv1.MachineDeployment, age time.Duration) {
 	readySeconds.Observe(age.Seconds(), client.ObjectKeyFromObject(deployment), deployment.Namespace, deployment.Name, deployment.Spec.ClusterName)
 }
 
-// Replaced counts a Machine that was deleted because it was unhealthy.
-func Replaced(cluster client.ObjectKey) { replaced.Inc(cluster, cluster.Namespace, cluster.Name) }
+// IncRemediations counts a Machine that was deleted because it was unhealthy.
+func IncRemediations(cluster client.ObjectKey) {
+	remediations.Inc(cluster, cluster.Namespace, cluster.Name)
+}
 
-// Wrote counts the transitions of the conditions of an object that was written.
-func Wrote(before, after client.Object) {
+// ObserveConditionTransitions counts the transitions of the conditions of an object that was written.
+func ObserveConditionTransitions(before, after client.Object) {
 	was, ok := before.(interface{ GetConditions() []metav1.Condition })
 	is, isToo := after.(interface{ GetConditions() []metav1.Condition })
 	if !ok || !isToo {
@@ -121,5 +123,5 @@ func kindOf(object client.Object) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// Known reports whether an operation is a value of the label "operation".
-func Known(operation string) bool { return slices.Contains(operations.Values, operation) }
+// IsKnownOperation reports whether an operation is a value of the label "operation".
+func IsKnownOperation(operation string) bool { return slices.Contains(operations.Values, operation) }

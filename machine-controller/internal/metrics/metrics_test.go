@@ -46,12 +46,12 @@ func TestCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := metrictest.Samples(t, registry)
-	Failed("deletion.drainStep", nil)
-	Failed("deletion.drainStep", errors.New("boom"))
-	Failed("what a tenant writes", errors.New("boom"))
-	Reached(clusterv1.MachinePhaseRunning, 90*time.Second)
-	Replaced(client.ObjectKey{Namespace: "ns", Name: "c"})
-	Replaced(client.ObjectKey{Namespace: "ns", Name: "does not exist"})
+	IncOperationErrors("deletion.drainStep", nil)
+	IncOperationErrors("deletion.drainStep", errors.New("boom"))
+	IncOperationErrors("what a tenant writes", errors.New("boom"))
+	ObservePhase(clusterv1.MachinePhaseRunning, 90*time.Second)
+	IncRemediations(client.ObjectKey{Namespace: "ns", Name: "c"})
+	IncRemediations(client.ObjectKey{Namespace: "ns", Name: "does not exist"})
 	after := metrictest.Samples(t, registry)
 	metrictest.Growth(t, before, after, map[string]float64{
 		"machine_controller_errors_total operation=deletion.drainStep":              1,
@@ -74,8 +74,8 @@ func TestTransitionsOfConditionsAreCounted(t *testing.T) {
 		{Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: policyv1.OvershootReason},
 		{Type: "a readiness gate of a tenant", Status: metav1.ConditionTrue},
 	}
-	Wrote(was, is)
-	Wrote(is, is)
+	ObserveConditionTransitions(was, is)
+	ObserveConditionTransitions(is, is)
 	after := metrictest.Samples(t, registry)
 	metrictest.Growth(t, before, after, map[string]float64{
 		"machine_controller_condition_transitions_total condition=Available kind=MachineDeployment status=False": 1,

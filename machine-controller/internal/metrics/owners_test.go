@@ -46,7 +46,7 @@ func (h held) List(_ context.Context, into client.ObjectList, _ ...client.ListOp
 
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
 
-func TestReplicasOfEachOwner(t *testing.T) {
+func TestCollectReplicasHealthChecksAndConditions(t *testing.T) {
 	t.Parallel()
 	md := clusterv1.MachineDeployment{ObjectMeta: meta("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(3))}}
 	md.Status.AvailableReplicas = new(int32(2))

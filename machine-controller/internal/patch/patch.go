@@ -86,7 +86,7 @@ func Status[T client.Object](ctx context.Context, c client.Client, before, after
 		return err
 	}
 	after.SetResourceVersion(written.GetResourceVersion())
-	metrics.Wrote(before, after)
+	metrics.ObserveConditionTransitions(before, after)
 	return nil
 }
 

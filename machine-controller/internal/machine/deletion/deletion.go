@@ -87,7 +87,7 @@ func (d *Deleter) Run(ctx context.Context, s State) (Progress, error) {
 	at := d.stopwatch.start(trace, &s)
 	for i, step := range d.steps {
 		progress, err := step.run(tracing.NewContext(ctx, trace.Within(spanNames[i])), &s)
-		metrics.Failed(metrics.Operation(step), err)
+		metrics.IncOperationErrors(metrics.Operation(step), err)
 		if err != nil || !progress.Done {
 			d.stopwatch.stop(trace, &s, at, i)
 			return progress, err
