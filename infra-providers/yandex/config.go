@@ -65,11 +65,16 @@ func NewInstanceConfig(machine *infrav1.YandexMachine, zone string) (InstanceCon
 	return config, checkSubnets(config)
 }
 
-// checkSubnets reports a network interface without a subnet in the zone of the instance.
+// checkSubnets reports a network interface without a subnet in a zone in which the instance may be requested.
 func checkSubnets(config InstanceConfig) error {
 	for n, nic := range config.Spec.NetworkInterfaces {
 		if !hasSubnet(nic, config.Zone) {
 			return &driver.InvalidConfigurationError{Field: fmt.Sprintf("spec.networkInterfaces[%d].subnets", n), Err: fmt.Errorf("there is no subnet for the zone %q", config.Zone)}
+		}
+		for at, fallback := range config.Spec.Fallbacks {
+			if fallback.Zone != "" && !config.Pinned && !hasSubnet(nic, fallback.Zone) {
+				return &driver.InvalidConfigurationError{Field: fmt.Sprintf("spec.fallbacks[%d].zone", at), Err: fmt.Errorf("spec.networkInterfaces[%d].subnets has no subnet for the zone %q", n, fallback.Zone)}
+			}
 		}
 	}
 	return nil
