@@ -105,7 +105,7 @@ func (w env) now() time.Time {
 
 func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
-// newEnv starts a fake Yandex Cloud. The test fails if a request violates the descriptors of the API.
+// newEnv starts a fake Yandex Cloud. The test fails if a request violates a rule of the API.
 func newEnv(t *testing.T, options yandexfake.Options) env {
 	t.Helper()
 	cloud, err := yandexfake.New(options)
@@ -121,7 +121,7 @@ func newEnv(t *testing.T, options yandexfake.Options) env {
 	t.Cleanup(func() {
 		server.Stop()
 		for _, violation := range cloud.Violations() {
-			t.Errorf("violation of the descriptors: %s", violation)
+			t.Errorf("violation of the rules of the API: %s", violation)
 		}
 		for name, machine := range cloud.Labels(label.MachineUID) {
 			if machine == "" {

@@ -35,7 +35,7 @@ func requested(t *testing.T, change func(*infrav1.YandexMachineSpec), alter func
 	return all[0]
 }
 
-// TestAllFieldsAreRequested: the descriptors are checked by the fake.
+// TestAllFieldsAreRequested: the rules of the API are checked by the fake.
 func TestAllFieldsAreRequested(t *testing.T) {
 	t.Parallel()
 	got := requested(t, allFields, func(*driver.Request[yandex.InstanceConfig]) {})

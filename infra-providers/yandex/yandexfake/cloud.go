@@ -4,8 +4,8 @@
 // Package yandexfake is a fake of Yandex Cloud that serves its API over gRPC: it implements the generated server interfaces of
 // Compute Cloud, operations, Resource Manager and IAM. It has the state of Compute Cloud: a creation is an operation that runs
 // and ends, possibly without capacity; instances and disks are created and deleted slowly, and lists have both late; a repeated
-// idempotency key is answered with the first operation. Every request is checked against the rules in the descriptors of the
-// API: what is required, patterns, lengths and values.
+// idempotency key is answered with the first operation. Every request is checked against the rules that the API states for its
+// fields: what is required, patterns, lengths and values.
 //
 // Faults come from a function that is called for every request.
 package yandexfake
@@ -186,7 +186,7 @@ func IsChange(method string) bool {
 	return (service == "Instance" || service == "Disk") && slices.Contains([]string{"Create", "Delete", "Restart", "Update", "DetachDisk"}, verb)
 }
 
-// Violations returns the violations of the API's descriptors.
+// Violations returns the violations of the rules of the API.
 func (c *Cloud) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func shortName(full string) string {
 	return strings.TrimSuffix(service, "Service") + "/" + parts[1]
 }
 
-// check checks the token, and the request against the descriptors.
+// check checks the token, and the request against the rules of the API.
 func (c *Cloud) check(ctx context.Context, method string, request proto.Message) error {
 	if found := violations(request.ProtoReflect()); len(found) > 0 {
 		for _, violation := range found {

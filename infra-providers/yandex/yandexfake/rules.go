@@ -4,46 +4,68 @@
 package yandexfake
 
 import (
+	_ "embed"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
-	"github.com/yandex-cloud/go-genproto/yandex/cloud"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// violations returns how a message violates the rules that the descriptors of the API have for its fields.
+// rule is what the API requires of a field: of a number its value, of a text its pattern and length, of a list or map its size.
+type rule struct {
+	Required bool   `json:"required,omitempty"`
+	Pattern  string `json:"pattern,omitempty"`
+	Length   string `json:"length,omitempty"`
+	Value    string `json:"value,omitempty"`
+	Size     string `json:"size,omitempty"`
+	// KeyPattern and KeyLength are those of the keys of a map; Pattern and Length are those of its values.
+	KeyPattern string `json:"keyPattern,omitempty"`
+	KeyLength  string `json:"keyLength,omitempty"`
+}
+
+// rulesFile has the rules of the fields of compute/v1, by message and field. They are in the comments of the generated types: the
+// descriptors of the Go module have none of their options. A test compares the file with the module.
+//
+//go:embed rules.json
+var rulesFile []byte
+
+var rules = sync.OnceValue(func() (all map[string]map[string]rule) {
+	if err := json.Unmarshal(rulesFile, &all); err != nil {
+		panic(err) // the file is compiled in
+	}
+	return all
+})
+
+// violations returns how a message violates the rules of its fields.
 func violations(message protoreflect.Message) (found []string) {
+	of := rules()[reflect.TypeOf(message.Interface()).Elem().Name()]
 	fields := message.Descriptor().Fields()
 	for n := range fields.Len() {
 		field := fields.Get(n)
-		for _, violation := range fieldViolations(message, field) {
+		for _, violation := range fieldViolations(message, field, of[string(field.Name())]) {
 			found = append(found, string(field.Name())+": "+violation)
 		}
 	}
 	oneofs := message.Descriptor().Oneofs()
 	for n := range oneofs.Len() {
-		oneof := oneofs.Get(n)
-		if exactly, _ := proto.GetExtension(oneof.Options(), cloud.E_ExactlyOne).(bool); exactly && message.WhichOneof(oneof) == nil {
+		if oneof := oneofs.Get(n); of[string(oneof.Name())].Required && message.WhichOneof(oneof) == nil {
 			found = append(found, string(oneof.Name())+": exactly one must be set")
 		}
 	}
 	return found
 }
 
-func fieldViolations(message protoreflect.Message, field protoreflect.FieldDescriptor) (found []string) {
-	options := field.Options()
-	rule := func(of protoreflect.ExtensionType) string {
-		text, _ := proto.GetExtension(options, of).(string)
-		return text
-	}
+func fieldViolations(message protoreflect.Message, field protoreflect.FieldDescriptor, of rule) (found []string) {
 	if !message.Has(field) {
-		if required, _ := proto.GetExtension(options, cloud.E_Required).(bool); required {
+		if of.Required {
 			return []string{"it is required"}
 		}
 		return nil
@@ -51,35 +73,32 @@ func fieldViolations(message protoreflect.Message, field protoreflect.FieldDescr
 	value := message.Get(field)
 	switch {
 	case field.IsMap():
-		found = append(found, outside(rule(cloud.E_Size), int64(value.Map().Len()), "size")...)
-		spec, _ := proto.GetExtension(options, cloud.E_MapKey).(*cloud.MapKeySpec)
+		found = append(found, outside(of.Size, int64(value.Map().Len()), "size")...)
 		value.Map().Range(func(key protoreflect.MapKey, item protoreflect.Value) bool {
-			found = append(found, textViolations(key.String(), spec.GetPattern(), spec.GetLength())...)
-			if field.MapValue().Kind() == protoreflect.StringKind {
-				found = append(found, textViolations(item.String(), rule(cloud.E_Pattern), rule(cloud.E_Length))...)
-			}
+			found = append(found, textViolations(key.String(), of.KeyPattern, of.KeyLength)...)
+			found = append(found, textViolations(item.String(), of.Pattern, of.Length)...)
 			return true
 		})
 	case field.IsList():
-		found = append(found, outside(rule(cloud.E_Size), int64(value.List().Len()), "size")...)
+		found = append(found, outside(of.Size, int64(value.List().Len()), "size")...)
 		for n := range value.List().Len() {
-			found = append(found, valueViolations(field, value.List().Get(n), rule)...)
+			found = append(found, valueViolations(field, value.List().Get(n), of)...)
 		}
 	default:
-		found = valueViolations(field, value, rule)
+		found = valueViolations(field, value, of)
 	}
 	return found
 }
 
-func valueViolations(field protoreflect.FieldDescriptor, value protoreflect.Value, rule func(protoreflect.ExtensionType) string) []string {
+func valueViolations(field protoreflect.FieldDescriptor, value protoreflect.Value, of rule) []string {
 	switch field.Kind() {
 	case protoreflect.StringKind:
-		return textViolations(value.String(), rule(cloud.E_Pattern), rule(cloud.E_Length))
+		return textViolations(value.String(), of.Pattern, of.Length)
 	case protoreflect.Int64Kind, protoreflect.Int32Kind:
-		return outside(rule(cloud.E_Value), value.Int(), "value")
+		return outside(of.Value, value.Int(), "value")
 	case protoreflect.MessageKind:
 		if span, ok := value.Message().Interface().(*durationpb.Duration); ok {
-			return outsideSpan(rule(cloud.E_Value), span.AsDuration())
+			return outsideSpan(of.Value, span.AsDuration())
 		}
 		return violations(value.Message())
 	default:
@@ -95,7 +114,7 @@ func textViolations(text, pattern, length string) (found []string) {
 	return append(found, outside(length, int64(utf8.RuneCountInString(text)), "length")...)
 }
 
-// outside reports a number that a rule does not permit: 1-63, <=50, >0, 7 or 0,1,2.
+// outside reports a number that a rule does not permit: 1-63, <=50, 7 or 0,1,2.
 func outside(rule string, number int64, what string) []string {
 	permitted := rule == ""
 	for alternative := range strings.SplitSeq(rule, ",") {
@@ -111,25 +130,15 @@ func within(rule string, number int64) bool {
 	parse := func(text string) int64 {
 		parsed, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			panic(fmt.Sprintf("the descriptors have the rule %q", rule))
+			panic(fmt.Sprintf("the rule %q is not known", rule))
 		}
 		return parsed
 	}
-	for prefix, holds := range map[string]func(limit int64) bool{
-		"<=": func(limit int64) bool { return number <= limit },
-		">=": func(limit int64) bool { return number >= limit },
-	} {
-		if text, ok := strings.CutPrefix(rule, prefix); ok {
-			return holds(parse(text))
-		}
+	if limit, ok := strings.CutPrefix(rule, "<="); ok {
+		return number <= parse(limit)
 	}
-	switch {
-	case rule == "":
+	if rule == "" {
 		return false
-	case rule[0] == '<':
-		return number < parse(rule[1:])
-	case rule[0] == '>':
-		return number > parse(rule[1:])
 	}
 	if low, high, ok := strings.Cut(rule, "-"); ok {
 		return number >= parse(low) && number <= parse(high)
