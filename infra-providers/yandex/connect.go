@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
@@ -27,6 +28,9 @@ const (
 	maxAnswer = 64 << 20
 	// idleTimeout is how long an unused connection is kept.
 	idleTimeout = time.Minute
+	// pingAfter is how long a call is unanswered when its connection is checked, and how long that may take: one that hangs is
+	// replaced before the next call.
+	pingAfter = 10 * time.Second
 	// defaultDomain is the domain of the services of Yandex Cloud.
 	defaultDomain = "api.cloud.yandex.net"
 )
@@ -53,6 +57,7 @@ func dial(options Options, tokens func(iam *grpc.ClientConn) tokenSource) (conne
 		}
 		dialed := []grpc.DialOption{
 			grpc.WithTransportCredentials(transport), grpc.WithIdleTimeout(idleTimeout), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingAfter}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		}
 		if service != iamService {

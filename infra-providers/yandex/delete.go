@@ -80,9 +80,12 @@ func (d *Driver) remaining(ctx context.Context, id driver.Identity) (driver.Inst
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("instance of %q", id.Name)}
 	}
 	stepDue := slices.ContainsFunc(left, func(disk *compute.Disk) bool { return disk.Status != compute.Disk_DELETING })
+	message := fmt.Sprintf("there is no instance, and the disk %q remains", left[0].Name)
+	if attached := left[0].InstanceIds; len(attached) > 0 {
+		message += fmt.Sprintf(", attached to the instance %q", attached[0])
+	}
 	return driver.Instance{
-		ID: id.Name, ProviderID: id.ProviderID, Identity: id, State: driver.Stopping, StepDue: stepDue, PollAfter: pollInterval,
-		Message: fmt.Sprintf("there is no instance, and the disk %q remains", left[0].Name),
+		ID: id.Name, ProviderID: id.ProviderID, Identity: id, State: driver.Stopping, StepDue: stepDue, PollAfter: pollInterval, Message: message,
 	}, nil
 }
 

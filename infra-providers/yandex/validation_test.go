@@ -4,6 +4,9 @@
 package yandex_test
 
 import (
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,6 +98,50 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			machine := newMachine("m", newSpec(test.change))
 			machine.Namespace = namespace
 			testenv.WantRefusal(t, cluster.Client.Create(t.Context(), machine), test.want)
+		})
+	}
+}
+
+// TestSpecIsImmutable drops and adds every optional field, and changes the required ones.
+func TestSpecIsImmutable(t *testing.T) {
+	t.Parallel()
+	full := newSpec(allFields)
+	full.CredentialsSecretName, full.ProviderID = "yandex", "yandex://fhm1"
+	bare := newSpec(unchanged)
+	bare.NetworkInterfaces = full.NetworkInterfaces
+	fields := reflect.TypeFor[infrav1.YandexMachineSpec]()
+	for n := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Field(n).Tag.Get("json"), ",")
+		if slices.Contains([]string{"folderID", "zone", "platformID", "cores", "memoryMiB", "image", "networkInterfaces", "providerID"}, name) {
+			continue
+		}
+		for _, specs := range [][2]infrav1.YandexMachineSpec{{full, bare}, {bare, full}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				machine := mustCreate(t, *specs[0].DeepCopy())
+				reflect.ValueOf(&machine.Spec).Elem().Field(n).Set(reflect.ValueOf(specs[1]).Field(n))
+				testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), name+" ")
+			})
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*infrav1.YandexMachineSpec)
+		refuse string
+	}{
+		"sets providerID":          {func(s *infrav1.YandexMachineSpec) { s.ProviderID = "yandex://fhm2" }, ""},
+		"keeps folderID":           {func(s *infrav1.YandexMachineSpec) { s.FolderID = "b1gother" }, "folderID is immutable"},
+		"keeps zone":               {func(s *infrav1.YandexMachineSpec) { s.Zone = yandexfake.ZoneB }, "zone is immutable"},
+		"keeps platformID":         {func(s *infrav1.YandexMachineSpec) { s.PlatformID = "standard-v2" }, "platformID is immutable"},
+		"keeps cores":              {func(s *infrav1.YandexMachineSpec) { s.Cores = 4 }, "cores are immutable"},
+		"keeps memoryMiB":          {func(s *infrav1.YandexMachineSpec) { s.MemoryMiB = 8192 }, "memoryMiB is immutable"},
+		"keeps image":              {func(s *infrav1.YandexMachineSpec) { s.Image.Family = "other" }, "image is immutable"},
+		"does not change networks": {func(s *infrav1.YandexMachineSpec) { s.NetworkInterfaces[0].Subnets[0].SubnetID = "x" }, "networkInterfaces are immutable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := mustCreate(t, newSpec(unchanged))
+			test.change(&machine.Spec)
+			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
 }
