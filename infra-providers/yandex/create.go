@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -130,7 +131,7 @@ func (d *Driver) send(ctx context.Context, id driver.Identity, object string, me
 }
 
 // withoutKind returns an error with the text of an answer that is no answer any more.
-func withoutKind(err error) error { return fmt.Errorf("%s", toError(err)) }
+func withoutKind(err error) error { return errors.New(toError(err).Error()) }
 
 // key returns an idempotency key that derives from the machine, the request and the number of failures. A repeated key is
 // answered with the first operation, also if that has failed, so another attempt needs another one.

@@ -59,9 +59,6 @@ type Fault struct {
 	Disk bool
 }
 
-// isZero reports whether nothing fails.
-func (f Fault) isZero() bool { return f.Code == codes.OK && !f.Lost && f.Operation == codes.OK }
-
 // Options configure the fake.
 type Options struct {
 	// Faults returns the fault of a call of a method, such as Instance/Create; nil means none.
