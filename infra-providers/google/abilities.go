@@ -10,8 +10,8 @@ import (
 	compute "google.golang.org/api/compute/v1"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/label"
 	"drover.io/infra-providers/google/request"
+	"drover.io/infra-providers/internal/label"
 )
 
 // AccountID implements driver.AccountIdentifier. It is the ID of the project, which is never used again, and is read once

@@ -5,8 +5,8 @@
 // in a project and zone, so it is created once; labels identify its owner.
 //
 // The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go; create.go has the steps
-// of a creation and credentials.go the tokens. Package request converts a spec to a request, package label the tags to
-// labels, and package inflight records insertions whose end is not known.
+// of a creation and credentials.go the tokens. Package request converts a spec to a request, and package inflight records
+// insertions whose end is not known.
 package google
 
 import (

@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/label"
 	"drover.io/infra-providers/google/request"
+	"drover.io/infra-providers/internal/label"
 )
 
 // disks yields the disks of the project that match a filter, over all zones and pages, and a failure last.
@@ -50,7 +50,7 @@ func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compu
 		return nil, err
 	}
 	known := len(own)
-	for disk, err := range d.disks(ctx, label.Filter(id)) {
+	for disk, err := range d.disks(ctx, uidFilter(id)) {
 		if err != nil {
 			return own, err
 		}
@@ -142,7 +142,7 @@ func (d *Driver) isForeign(ctx context.Context, id driver.Identity, zone string,
 // AttachedObjects implements driver.AttachedObjectLister. Local SSDs and addresses do not exist without their instance.
 func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
 	return func(yield func(driver.AttachedObject, error) bool) {
-		for disk, err := range d.disks(ctx, label.OwnerFilter(owner)) {
+		for disk, err := range d.disks(ctx, ownerFilter(owner)) {
 			if err != nil {
 				yield(driver.AttachedObject{}, err)
 				return

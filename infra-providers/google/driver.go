@@ -24,8 +24,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/google/inflight"
-	"drover.io/infra-providers/google/label"
 	"drover.io/infra-providers/google/request"
+	"drover.io/infra-providers/internal/label"
 	"drover.io/runtime/egress"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/httplimit"
@@ -205,7 +205,7 @@ func isDeleting(found *compute.Instance) bool { return toState(found.Status) == 
 // and count as missing when it is gone, although another zone may have capacity.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
-		for found, err := range d.instances(ctx, label.OwnerFilter(owner)) {
+		for found, err := range d.instances(ctx, ownerFilter(owner)) {
 			if err != nil {
 				yield(driver.Instance{}, err)
 				return
@@ -290,7 +290,7 @@ func (d *Driver) findListed(ctx context.Context, id driver.Identity) (*compute.I
 	var listed []*compute.Instance
 	var converted []driver.Instance
 	var incomplete error
-	for found, err := range d.instances(ctx, label.Filter(id)) {
+	for found, err := range d.instances(ctx, uidFilter(id)) {
 		switch {
 		case isIncomplete(err):
 			incomplete = err

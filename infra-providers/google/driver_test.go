@@ -19,7 +19,7 @@ import (
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/google/googlefake"
 	"drover.io/infra-providers/google/inflight"
-	"drover.io/infra-providers/google/label"
+	"drover.io/infra-providers/internal/label"
 )
 
 func TestConformance(t *testing.T) {

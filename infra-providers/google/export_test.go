@@ -14,3 +14,9 @@ import (
 func RequestOf(config InstanceConfig, id driver.Identity) (*compute.Instance, error) {
 	return request.Instance(request.Input{Spec: config.Spec, Zone: config.Zone, Identity: id}, &compute.Image{})
 }
+
+// UIDFilter and OwnerFilter return the filters of lists.
+var (
+	UIDFilter   = uidFilter
+	OwnerFilter = ownerFilter
+)

@@ -13,8 +13,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/label"
 	"drover.io/infra-providers/google/request"
+	"drover.io/infra-providers/internal/label"
 )
 
 // pollInterval is when an instance that starts or stops is read again.

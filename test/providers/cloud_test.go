@@ -111,6 +111,8 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stac
 		env = append(env, "DIGITALOCEAN_API_URL="+c.api)
 	case "google":
 		args = append(args, "--endpoint="+c.api, "--token-endpoint="+c.api+"/token")
+	case "yandex":
+		args = append(args, "--endpoint="+c.api)
 	case "hetzner":
 		env = append(env, "HCLOUD_ENDPOINT="+c.api+"/v1")
 	case "qemu":
@@ -144,7 +146,7 @@ func (c *cloud) offer(ctx context.Context, stack *framework.Stack, namespace, na
 
 // key returns the key of an account that only the cloud knows, where it has one.
 func (c *cloud) key(ctx context.Context) (string, error) {
-	if c.name != "google" && c.name != "kubevirt" {
+	if c.name != "google" && c.name != "kubevirt" && c.name != "yandex" {
 		return "", nil
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api+"/key", nil)

@@ -29,6 +29,9 @@ const waitTimeout = 5 * time.Minute
 // azureMachines is the path of a virtual machine of Azure.
 const azureMachines = "providers/Microsoft.Compute/virtualMachines/{name}"
 
+// yandexServices begins the calls of Yandex Compute Cloud.
+const yandexServices = "POST /yandex.cloud.compute.v1."
+
 // clouds are the clouds. The budgets are the changes that one machine costs, and the reads of one
 // at most: before it is deleted and until it is gone, with one more for each time that the cloud requires a retry.
 var clouds = []*cloud{
@@ -84,6 +87,15 @@ var clouds = []*cloud{
 		providerID: regexp.MustCompile(`^vsphere://[0-9a-f-]{36}$`),
 		budget:     map[string]int{"CloneVM_Task": 1, "PowerOnVM_Task": 1, "PowerOffVM_Task": 1, "Destroy_Task": 1},
 		read:       "FindAllByUuid", reads: 10,
+	},
+	{
+		name: "yandex", kind: "YandexMachineTemplate", sizes: [2][]string{{"2", "ru-central1-a"}, {"4", "ru-central1-b"}},
+		providerID: regexp.MustCompile(`^yandex://fhm[0-9]{15}$`),
+		// The disk is created before the instance, and deleted with it.
+		budget: map[string]int{
+			yandexServices + "InstanceService/Create": 1, yandexServices + "InstanceService/Delete": 1, yandexServices + "DiskService/Create": 1,
+		},
+		read: yandexServices + "InstanceService/Get", reads: 7,
 	},
 	{
 		name: "qemu", kind: "QEMUMachineTemplate", sizes: [2][]string{{"1"}, {"2"}},

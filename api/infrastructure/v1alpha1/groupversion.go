@@ -43,6 +43,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AzureMachineTemplate{}, &AzureMachineTemplateList{},
 		&KubeVirtMachine{}, &KubeVirtMachineList{},
 		&KubeVirtMachineTemplate{}, &KubeVirtMachineTemplateList{},
+		&YandexMachine{}, &YandexMachineList{},
+		&YandexMachineTemplate{}, &YandexMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

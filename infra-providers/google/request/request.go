@@ -20,7 +20,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/label"
+	"drover.io/infra-providers/internal/label"
 )
 
 // The provisioning models.

@@ -18,6 +18,7 @@ import (
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/kubevirt/kubevirtfake"
 	"drover.io/infra-providers/openstack/openstackfake"
+	"drover.io/infra-providers/yandex/yandexfake"
 	"drover.io/runtime/envtest"
 )
 
@@ -38,6 +39,7 @@ var clouds = map[string]func(address string) (cloud, error){
 	"kubevirt":     newFakeKubeVirt,
 	"openstack":    newFakeOpenStack,
 	"vsphere":      newFakeVSphere,
+	"yandex":       newFakeYandex,
 }
 
 func newFakeAWS(string) (cloud, error) {
@@ -141,6 +143,18 @@ func newFakeVSphere(string) (cloud, error) {
 		}
 		return left
 	}}, err
+}
+
+// newFakeYandex starts a Yandex Cloud that also serves the key with which it is used. Its gRPC is HTTP/2 without TLS.
+func newFakeYandex(string) (cloud, error) {
+	folder, err := yandexfake.New(yandexfake.Options{OperationReads: 1, DeletingReads: 1})
+	if err != nil {
+		return cloud{}, err
+	}
+	served := http.NewServeMux()
+	served.Handle("/", folder.Server())
+	served.HandleFunc(credentialsKey, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(folder.Key()) })
+	return cloud{served, func() []string { return append(folder.Leftovers(), folder.Violations()...) }}, nil
 }
 
 // proxyTo forwards requests to a server that is running.

@@ -35,7 +35,7 @@ func run(args []string) error {
 	case len(args) == 1 && clouds[args[0]] != nil:
 		return serve(args[0])
 	default:
-		return fmt.Errorf("got %q, want aws, azure, digitalocean, google, hetzner, kubevirt, openstack, vsphere, or qemu and a folder", args)
+		return fmt.Errorf("got %q, want aws, azure, digitalocean, google, hetzner, kubevirt, openstack, vsphere, yandex, or qemu and a folder", args)
 	}
 }
 
@@ -52,6 +52,10 @@ func serve(name string) error {
 	open := clouds[name]
 	calls := &callCounter{}
 	front := httptest.NewUnstartedServer(calls)
+	front.Config.Protocols = &http.Protocols{}
+	front.Config.Protocols.SetHTTP1(true)
+	front.Config.Protocols.SetHTTP2(true)
+	front.Config.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	if withTLS[name] {
 		front.StartTLS()
 	} else {

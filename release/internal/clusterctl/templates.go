@@ -72,6 +72,12 @@ var clouds = map[string]cloudTemplates{
 		{"flatcar", "flatcar", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/flatcar-stable}"}}, {"rhel", "rhel", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/rhel-9}"}},
 		{"rocky", "rocky", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/rocky-9}"}},
 	}},
+	// The images are those of the folder standard-images, by family. Flatcar and RHEL are not among them.
+	"yandex": {kind: "YandexMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{Name: "ubuntu-2404-lts"}}, {"debian", "debian", image{Name: "${YANDEX_IMAGE_FAMILY:=debian-12}"}},
+		{"rocky", "rocky", image{Name: "${YANDEX_IMAGE_FAMILY:=rocky-9}", Owner: "${YANDEX_IMAGE_FOLDER_ID:=standard-images}"}},
+		{"rhel", "rhel", image{Name: "${YANDEX_IMAGE_FAMILY:=rhel-9}", Owner: "${YANDEX_FOLDER_ID}"}},
+	}},
 	"openstack": {kind: "OpenStackMachineTemplate", flavors: ownImages()},
 	"vsphere":   {kind: "VSphereMachineTemplate", flavors: ownImages()},
 	"qemu": {kind: "QEMUMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package label writes the tags of an identity as labels of Compute Engine, whose keys and values have 63 lower-case
-// letters, digits, - and _ at most, and reads them back. Every value is recoverable: other characters are escaped, and what
-// is longer continues in further labels. The google driver calls it.
+// Package label writes the tags of an identity as labels whose keys and values have 63 lower-case letters, digits, - and _ at
+// most, and reads them back. Every value is recoverable: other characters are escaped, and what is longer continues in
+// further labels. The drivers of clouds with such labels call it, google and yandex.
 package label
 
 import (
@@ -79,31 +79,11 @@ func Decode(labels map[string]string) driver.Identity {
 	return id
 }
 
-// Filter returns the filter of lists that selects what has the labels of a machine's UID, and may select more.
-func Filter(id driver.Identity) string {
-	return equal(MachineUID, string(id.UID))
-}
-
-// OwnerFilter returns the filter of lists that selects everything of an owner, or of Drover for an empty one. It may select
-// more.
-func OwnerFilter(owner driver.Owner) string {
-	filter := "labels." + MachineUID + ":*"
-	if owner == (driver.Owner{}) {
-		return filter
-	}
-	filter = "(" + filter + ")" // Compute Engine requires parentheses around each of several expressions
-	for tag, value := range (driver.Identity{Owner: owner}).Tags() {
-		if tag != driver.TagMachineUID && tag != driver.TagMachine && value != "" {
-			filter += " AND (" + equal(keys[tag], value) + ")"
-		}
-	}
-	return filter
-}
-
-// equal selects a value by its first label.
-func equal(key, value string) string {
+// First returns the first label of a tag with a value, which all labels of the identity have. What is longer than a label
+// continues in further ones.
+func First(tag, value string) (key, part string) {
 	value = escape(value)
-	return fmt.Sprintf("labels.%s=%q", key, value[:min(len(value), maxLength)])
+	return keys[tag], value[:min(len(value), maxLength)]
 }
 
 func numbered(key string, n int) string {

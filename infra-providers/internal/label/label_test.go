@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/label"
+	"drover.io/infra-providers/internal/label"
 )
 
 var permitted = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
@@ -32,7 +32,7 @@ func TestIdentityIsRecovered(t *testing.T) {
 			labels := label.Encode(id)
 			for key, value := range labels {
 				if !permitted.MatchString(key) || !permitted.MatchString(value) {
-					t.Errorf("Compute Engine permits no label %q=%q", key, value)
+					t.Errorf("no cloud permits the label %q=%q", key, value)
 				}
 			}
 			if diff := cmp.Diff(id, label.Decode(labels)); diff != "" {
@@ -70,28 +70,5 @@ func TestMergeKeepsLabelsOfTheUser(t *testing.T) {
 	want["cost-center"] = "x"
 	if diff := cmp.Diff(want, label.Merge(labels, after)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestFiltersQuoteNothingElse: a value cannot add a condition.
-func TestFiltersQuoteNothingElse(t *testing.T) {
-	t.Parallel()
-	got := label.Filter(driver.Identity{UID: `x" OR labels.a="b`})
-	if want := `labels.drover-machine-uid="x_22_20_4f_52_20labels_2ea_3d_22b"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := label.OwnerFilter(driver.Owner{}), "labels.drover-machine-uid:*"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// TestSeveralExpressionsHaveParentheses, as Compute Engine requires.
-func TestSeveralExpressionsHaveParentheses(t *testing.T) {
-	t.Parallel()
-	got := label.OwnerFilter(driver.Owner{Namespace: "team", Name: "home"})
-	for expression := range strings.SplitSeq(got, " AND ") {
-		if !strings.HasPrefix(expression, "(") || !strings.HasSuffix(expression, ")") {
-			t.Errorf("%q has no parentheses in %q", expression, got)
-		}
 	}
 }

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inflight records the creations of instances and disks that this process has requested and whose end it has not seen.
+// A creation ends with an operation that may fail long after it was accepted, and a list may not have its object yet.
+//
+// The record only delays conclusions about absence, and finds the cause of a failure. It is empty after a restart, and an
+// earlier process may have made requests: until the window has passed, every machine may have one in flight. The yandex driver
+// calls it.
+package inflight
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/runtime/expiring"
+)
+
+// Window is how long a request may take effect after its answer was lost, and how long a list may be behind. Usually it is
+// seconds.
+const Window = 2 * time.Minute
+
+// lifetime is how long the record of a machine is kept that is never asked about again.
+const lifetime = time.Hour
+
+// maxFailed is how many failed disks of a machine are remembered.
+const maxFailed = 32
+
+// Creation is one request for an object of a machine, by the object's name.
+type Creation struct {
+	// Key is the idempotency key, the same for each repetition of the request.
+	Key string
+	// Operation is the ID of the operation; empty as long as no answer was received.
+	Operation string
+	// ID is that of the object, which is known with the operation.
+	ID string
+	// Sent is when the request was sent last.
+	Sent time.Time
+}
+
+// machine is the record of a machine.
+type machine struct {
+	creations map[string]Creation
+	// attempts are the numbers of creations of an object that have failed.
+	attempts map[string]int
+	// failed are the IDs of disks whose creation has failed, and which may still exist, with the time of that.
+	failed map[string]time.Time
+}
+
+// Creations are those of one process. They are safe for concurrent use.
+type Creations struct {
+	clock   clock.PassiveClock
+	started time.Time
+
+	mu       sync.Mutex
+	machines expiring.Map[driver.Identity, *machine]
+}
+
+// New returns the creations of a process that starts now.
+func New(clock clock.PassiveClock) *Creations {
+	c := &Creations{clock: clock, started: clock.Now()}
+	c.machines.Clock, c.machines.TTL = clock, lifetime
+	return c
+}
+
+// Machine returns what stays the same of an identity. A UID alone is not enough, because the author of a machine may choose
+// it.
+func Machine(id driver.Identity) driver.Identity {
+	id.ProviderID, id.Owner.UID = "", ""
+	return id
+}
+
+// of returns the record of a machine, and keeps it for another lifetime.
+func (c *Creations) of(id driver.Identity) *machine {
+	known, ok := c.machines.Get(Machine(id))
+	if !ok {
+		known = &machine{creations: map[string]Creation{}, attempts: map[string]int{}, failed: map[string]time.Time{}}
+	}
+	c.machines.Set(Machine(id), known)
+	return known
+}
+
+// Get returns the creation of an object.
+func (c *Creations) Get(id driver.Identity, name string) (Creation, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.machines.Get(Machine(id))
+	if !ok {
+		return Creation{}, false
+	}
+	creation, ok := known.creations[name]
+	return creation, ok
+}
+
+// All returns the creations of a machine by the names of their objects.
+func (c *Creations) All(id driver.Identity) map[string]Creation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.machines.Get(Machine(id))
+	if !ok {
+		return nil
+	}
+	return maps.Clone(known.creations)
+}
+
+// Set records a creation, which is sent or answered now.
+func (c *Creations) Set(id driver.Identity, name string, creation Creation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	creation.Sent = c.clock.Now()
+	c.of(id).creations[name] = creation
+}
+
+// Keep records a creation with the time at which it was sent before.
+func (c *Creations) Keep(id driver.Identity, name string, creation Creation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of(id).creations[name] = creation
+}
+
+// End deletes a creation whose object exists, or whose request was not carried out.
+func (c *Creations) End(id driver.Identity, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.machines.Get(Machine(id)); ok {
+		delete(known.creations, name)
+	}
+}
+
+// Fail deletes a creation that has failed, so that the next one has another key, and remembers its object as long as a list
+// may be behind.
+func (c *Creations) Fail(id driver.Identity, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.of(id)
+	if failed := known.creations[name]; failed.ID != "" && len(known.failed) < maxFailed {
+		known.failed[failed.ID] = c.clock.Now()
+	}
+	delete(known.creations, name)
+	known.attempts[name]++
+}
+
+// Attempt returns how many creations of an object have failed.
+func (c *Creations) Attempt(id driver.Identity, name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.machines.Get(Machine(id))
+	if !ok {
+		return 0
+	}
+	return known.attempts[name]
+}
+
+// Failed returns the IDs of objects whose creation has failed a moment ago.
+func (c *Creations) Failed(id driver.Identity) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.machines.Get(Machine(id))
+	if !ok {
+		return nil
+	}
+	maps.DeleteFunc(known.failed, func(_ string, at time.Time) bool { return c.clock.Since(at) >= Window })
+	return slices.Sorted(maps.Keys(known.failed))
+}
+
+// Forget deletes the record of a machine.
+func (c *Creations) Forget(id driver.Identity) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machines.Delete(Machine(id))
+}
+
+// MayAppear reports whether the object of a creation that was not found may exist soon.
+func (c *Creations) MayAppear(creation Creation) bool {
+	return creation.Operation != "" || c.clock.Since(creation.Sent) < Window
+}
+
+// InStartupWindow reports whether an earlier process may have requested what no list has yet.
+func (c *Creations) InStartupWindow() bool { return c.clock.Since(c.started) < Window }
+
+// Started is when the process started.
+func (c *Creations) Started() time.Time { return c.started }
