@@ -34,7 +34,7 @@ func TestPassIsASpanWithEvictions(t *testing.T) {
 		line := span.Name
 		for _, event := range span.Events {
 			for _, attribute := range event.Attributes {
-				line += " " + attribute.Value.Emit()
+				line += " " + attribute.Value.String()
 			}
 		}
 		got = append(got, line)

@@ -130,7 +130,7 @@ func TestDrainIsTraced(t *testing.T) {
 		line := span.Name
 		for _, event := range span.Events {
 			for _, a := range event.Attributes {
-				line += " " + a.Value.Emit()
+				line += " " + a.Value.String()
 			}
 		}
 		got = append(got, line)
