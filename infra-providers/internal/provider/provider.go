@@ -100,22 +100,8 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 	if err := restarts.Register(mgr); err != nil {
 		return err
 	}
-	if options.ConsoleAfter > 0 {
-		consoles := &console.Reconciler[M, C]{
-			Cloud:       cloud,
-			Client:      mgr.GetClient(),
-			Live:        mgr.GetAPIReader(),
-			Accounts:    accounts,
-			Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
-			Now:         time.Now,
-			WatchFilter: predicates.WatchFilter(options.WatchFilter),
-			Workers:     options.WorkerCount,
-			After:       options.ConsoleAfter,
-			Tracer:      manager.Tracer(mgr),
-		}
-		if err := consoles.Register(mgr); err != nil {
-			return err
-		}
+	if err := registerConsole(mgr, cloud, accounts, options); err != nil {
+		return err
 	}
 	orphans := &orphan.Collector[M, C]{
 		Cloud:    cloud,
@@ -143,6 +129,26 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Jitter:      rand.Float64,
 	}
 	return templates.Register(mgr)
+}
+
+// registerConsole adds the reconciler that reads consoles to a manager, unless consoles are not to be read.
+func registerConsole[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C], accounts *account.Cache[M, C], options *Options) error {
+	if options.ConsoleAfter <= 0 {
+		return nil
+	}
+	consoles := &console.Reconciler[M, C]{
+		Cloud:       cloud,
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Accounts:    accounts,
+		Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
+		Now:         time.Now,
+		WatchFilter: predicates.WatchFilter(options.WatchFilter),
+		Workers:     options.WorkerCount,
+		After:       options.ConsoleAfter,
+		Tracer:      manager.Tracer(mgr),
+	}
+	return consoles.Register(mgr)
 }
 
 // coreLease is the name of the Lease by which machine-controller is elected, in the provider's own namespace.
