@@ -89,6 +89,10 @@ func (c *Checker) role(ctx context.Context, manager, managerVersion string) ([]R
 		return nil, nil
 	}
 	message := fmt.Sprintf("ClusterRole %s does not permit what %s of this release does: %s", role.Name, manager, describeRules(missing))
+	if managerVersion == "" {
+		help := fmt.Sprintf("the version of %s is not known: if it is that of this plugin, %s, apply the manifests of the release again, else use the plugin of that release", manager, c.Release)
+		return []Result{warning("roles", help, "%s", message)}, nil
+	}
 	if managerVersion != c.Release {
 		return []Result{warning("roles", fmt.Sprintf("%s is of version %s, and this plugin of version %s: use the plugin of that release", manager, managerVersion, c.Release), "%s", message)}, nil
 	}

@@ -171,14 +171,21 @@ func (m owners) add(machine *clusterv1.Machine) {
 func (m owners) missing(o *metav1.PartialObjectMetadata) string {
 	owner := metav1.GetControllerOfNoCopy(o)
 	switch {
-	case m.names[o.Namespace+"/"+o.Name]:
+	case m.names[o.Namespace+"/"+o.Name], slices.ContainsFunc(o.OwnerReferences, m.has(o.Namespace)):
 		return ""
 	case owner == nil:
 		return "no Machine owns it or refers to it"
-	case !isMachine(owner), m.uids[owner.UID], m.names[o.Namespace+"/"+owner.Name]:
+	case !isMachine(owner):
 		return ""
 	}
 	return "its Machine " + owner.Name + " does not exist"
+}
+
+// has reports of an owner in a namespace whether it is a Machine that exists.
+func (m owners) has(namespace string) func(metav1.OwnerReference) bool {
+	return func(owner metav1.OwnerReference) bool {
+		return isMachine(&owner) && (m.uids[owner.UID] || m.names[namespace+"/"+owner.Name])
+	}
 }
 
 // isMachine reports whether an owner is a Machine of Cluster API: other projects have kinds of that name.
@@ -188,7 +195,8 @@ func isMachine(owner *metav1.OwnerReference) bool {
 }
 
 // held has why nothing may be deleted for a Cluster, by namespace and name. In a management cluster that was restored or copied,
-// an object without a Machine may be that of an instance which the other management cluster uses.
+// an object without a Machine may be that of an instance which the other management cluster uses. A backup has no status, so a
+// Cluster without the condition counts as one that is not claimed.
 type held map[string]string
 
 func (f *Finder) clusters(ctx context.Context, namespace string) (held, error) {
@@ -200,7 +208,7 @@ func (f *Finder) clusters(ctx context.Context, namespace string) (held, error) {
 			switch {
 			case ptr.Deref(c.Spec.Paused, false):
 				found[c.Namespace+"/"+c.Name] = "its Cluster " + c.Name + " is paused"
-			case claim != nil && claim.Status != metav1.ConditionTrue:
+			case claim == nil || claim.Status != metav1.ConditionTrue:
 				found[c.Namespace+"/"+c.Name] = "this management cluster does not have the claim on its Cluster " + c.Name
 			}
 		}

@@ -9,9 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/kubectl-drover/internal/object/objecttest"
 )
 
 // deployment is rolled out, but for what a test changes.
@@ -54,6 +57,28 @@ func TestStateOf(t *testing.T) {
 			condition(clusterv1.PausedCondition, metav1.ConditionTrue, "Cluster spec.paused is set to true"),
 			State{Text: counts + ": nothing is done while it is paused: Cluster spec.paused is set to true"},
 		},
+		"waits for its Machines": {
+			func(md *clusterv1.MachineDeployment) { md.Status.AvailableReplicas = new(int32(2)) },
+			State{Text: "3 of 3 Machines are up to date, 2 available"},
+		},
+		"waits for Machines of the older template": {
+			func(md *clusterv1.MachineDeployment) { md.Status.Replicas = new(int32(4)) },
+			State{Text: counts},
+		},
+		"is complete with no Machines": {
+			func(md *clusterv1.MachineDeployment) {
+				md.Spec.Replicas, md.Status = new(int32(0)), clusterv1.MachineDeploymentStatus{ObservedGeneration: 2}
+			},
+			State{Text: "MachineDeployment web is rolled out: 0 of 0 Machines are up to date, 0 available", Complete: true},
+		},
+		"waits for the controller": {
+			func(md *clusterv1.MachineDeployment) { md.Generation = 3 },
+			State{Text: "Waiting for the newest spec to be observed"},
+		},
+		"is one line of what others wrote": {
+			condition(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue, "Rolling out\n* one\x1b[2J"),
+			State{Text: counts + `: Rolling out; one\u001b[2J`},
+		},
 		"has failed when its deadline is over": {
 			condition(policyv1.ProgressingCondition, metav1.ConditionFalse, "No progress for 10m"),
 			State{Text: counts + ": No progress for 10m", Failed: true},
@@ -65,6 +90,62 @@ func TestStateOf(t *testing.T) {
 				t.Errorf("state (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCannotRestore has revisions of which one is current, and had others before.
+func TestCannotRestore(t *testing.T) {
+	t.Parallel()
+	three := []Revision{{Revision: 5, Current: true, Earlier: []string{"2"}}, {Revision: 4, Earlier: []string{"1", "3"}}, {Revision: 0}}
+	for name, test := range map[string]struct {
+		revisions []Revision
+		to        int64
+		want      string
+	}{
+		"restores the one before":              {three, 0, ""},
+		"restores one that is kept":            {three, 4, ""},
+		"restores one by its earlier number":   {three, 3, ""},
+		"does not restore the current one":     {three, 5, "revision 5 is the current one"},
+		"does not restore one that is gone":    {three, 13, "there is no revision 13; 4, 0 are kept"},
+		"does not restore its own earlier":     {three, 2, "there is no revision 2; 4, 0 are kept"},
+		"has nothing but the current one":      {three[:1], 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
+		"has nothing before the first rollout": {nil, 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := (Revisions{"web", test.revisions}).CannotRestore(test.to); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestHistoryHasItsOwnRevisions has MachineSets of another MachineDeployment, of none, and of one of the same name that is gone.
+func TestHistoryHasItsOwnRevisions(t *testing.T) {
+	t.Parallel()
+	md := deployment(func(md *clusterv1.MachineDeployment) {
+		md.Namespace, md.UID, md.Annotations = "n", "web", map[string]string{clusterv1.RevisionAnnotation: "10"}
+	})
+	set := func(name, owner, revision string) *clusterv1.MachineSet {
+		s := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Annotations: map[string]string{clusterv1.RevisionAnnotation: revision}}}
+		if owner != "" {
+			s.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "web", UID: types.UID(owner), Controller: new(true)}}
+		}
+		s.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "T", Name: name}
+		return s
+	}
+	first := set("a", "web", "9")
+	first.Annotations[historyAnnotation] = "1,3"
+	first.Spec.Template.Spec.Version, first.Status.Replicas = "v1.36.2", new(int32(2))
+	first.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "B", Name: "b"}
+	reader := objecttest.Reader(t, interceptor.Funcs{}, first, set("b", "web", "10"), set("c", "web-before", "11"), set("d", "", "12"))
+	got, err := History(t.Context(), reader, md)
+	want := Revisions{"web", []Revision{
+		{Revision: 10, MachineSet: "b", Current: true, Infrastructure: "T/b"},
+		{Revision: 9, MachineSet: "a", Replicas: 2, Version: "v1.36.2", Infrastructure: "T/a", Bootstrap: "B/b", Earlier: []string{"1", "3"}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, revisions (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -6,6 +6,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,6 +50,7 @@ func (b *Builder) Cluster(ctx context.Context, key client.ObjectKey) (*Item, err
 		for i := range page.Items {
 			if md := &page.Items[i]; md.Spec.ClusterName == cluster.Name {
 				item.Children = append(item.Children, b.deployment(md, w))
+				delete(w.sets, md.UID)
 			}
 		}
 		return nil
@@ -56,7 +58,8 @@ func (b *Builder) Cluster(ctx context.Context, key client.ObjectKey) (*Item, err
 	if err != nil {
 		return nil, err
 	}
-	item.Children = append(item.Children, b.sets(w.sets[""], w)...)
+	// The others have no MachineDeployment, or one that is gone: deleted, or restored with another UID.
+	item.Children = append(item.Children, b.sets(slices.Concat(slices.Collect(maps.Values(w.sets))...), w)...)
 	item.Children = append(item.Children, w.alone.sorted()...)
 	return item, nil
 }

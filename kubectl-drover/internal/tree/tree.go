@@ -93,7 +93,9 @@ func (i *Item) line(now time.Time, all bool) string {
 		if !p.Since.IsZero() {
 			text += " for " + duration.HumanDuration(max(now.Sub(p.Since.Time), 0))
 		}
-		text += ": " + p.Message
+		if p.Message != "" {
+			text += ": " + p.Message
+		}
 	}
 	return escape.Line(text)
 }

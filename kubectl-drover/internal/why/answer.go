@@ -75,7 +75,7 @@ func of(object Reference, condition metav1.Condition) *Finding {
 		found.Actor, found.Help = reason.Operator, "the reason is not one of Drover: see who sets it"
 		return found
 	}
-	found.Meaning, found.Actor = entry.Meaning, entry.Actor
+	found.Meaning, found.Actor = filled(entry.Meaning, object), entry.Actor
 	found.Help, found.Command = filled(entry.Help, object), command(entry.Command, object)
 	return found
 }
@@ -151,11 +151,7 @@ func (f *Finding) text(out *strings.Builder, subject Reference, now time.Time) {
 		if f.Object != subject {
 			which = fmt.Sprintf("The condition %s of %s", f.Condition.Type, f.Object)
 		}
-		fmt.Fprintf(out, " %s is %s (%s)", which, f.Condition.Status, f.Condition.Reason)
-		if message := escape.Line(f.Condition.Message); message != "" {
-			fmt.Fprintf(out, ": %s", strings.TrimSuffix(message, "."))
-		}
-		out.WriteString(".")
+		out.WriteString(" " + sentence(f.condition(which)))
 	}
 	for _, fact := range f.Facts {
 		out.WriteString(" " + sentence(fact))
@@ -164,6 +160,16 @@ func (f *Finding) text(out *strings.Builder, subject Reference, now time.Time) {
 		fmt.Fprintf(out, " %s.", others(f.Others))
 	}
 	out.WriteString(" " + f.act())
+}
+
+// condition is what a condition has, after the words that name it. A kind of another project may permit any text in each of
+// its fields.
+func (f *Finding) condition(which string) string {
+	text := fmt.Sprintf("%s is %s (%s)", which, f.Condition.Status, f.Condition.Reason)
+	if message := escape.Line(f.Condition.Message); message != "" {
+		text += ": " + message
+	}
+	return escape.Line(text)
 }
 
 // waiting is the state in words, with since when.

@@ -16,7 +16,6 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
-	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
 )
 
@@ -106,7 +105,11 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 	case overdue == nil:
 		return found, nil
 	}
-	overdue.Facts = append(overdue.Facts, fmt.Sprintf("The condition %s of %s is %s (%s): %s", found.Condition.Type, found.Object, found.Condition.Status, found.Condition.Reason, escape.Line(found.Condition.Message)))
+	fact := fmt.Sprintf("%s: %s", found.Object, found.Meaning)
+	if found.Condition.Type != "" {
+		fact = found.condition("The condition " + found.Condition.Type + " of " + found.Object.String())
+	}
+	overdue.Facts = append(overdue.Facts, fact)
 	overdue.Facts, overdue.Others = append(overdue.Facts, found.Facts...), found.Others
 	return overdue, nil
 }

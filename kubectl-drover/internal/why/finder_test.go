@@ -1,0 +1,354 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/object/objecttest"
+)
+
+// finder reads the given objects; nil is a workload cluster that cannot be read.
+func finder(t *testing.T, workload *object.Reader, objects ...client.Object) *Finder {
+	t.Helper()
+	return &Finder{Reader: objecttest.Reader(t, interceptor.Funcs{}, objects...), Now: noon, Workload: func(context.Context, client.ObjectKey) (*object.Reader, error) {
+		if workload == nil {
+			return nil, errors.New("refused")
+		}
+		return workload, nil
+	}}
+}
+
+// cluster is connected, but for the conditions that are given.
+func cluster(conditions ...metav1.Condition) *clusterv1.Cluster {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c"}}
+	c.Status.Conditions = append(conditions, is("Other", "True", "Other", ""))
+	return c
+}
+
+func key(name string) client.ObjectKey { return client.ObjectKey{Namespace: "n", Name: name} }
+
+// deleted is a Machine whose deletion waits for something.
+func deleted(reason, message string) *clusterv1.Machine {
+	m := machine("m", is(clusterv1.MachineDeletingCondition, "True", reason, message))
+	m.DeletionTimestamp, m.Finalizers = new(ago(time.Hour)), []string{"a/b"}
+	return m
+}
+
+var unconnected = is(clusterv1.ClusterRemoteConnectionProbeCondition, "False", clusterv1.ClusterRemoteConnectionProbeFailedReason, "")
+
+// TestDrainNamesItsBudgets has budgets in the message of a drain, of which one was deleted and one is too many.
+func TestDrainNamesItsBudgets(t *testing.T) {
+	t.Parallel()
+	budget := func(name string, spec policyv1.PodDisruptionBudgetSpec) *policyv1.PodDisruptionBudget {
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: spec}
+		b.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, ExpectedPods: 3, DesiredHealthy: 2}
+		return b
+	}
+	workload := objecttest.Reader(t, interceptor.Funcs{},
+		budget("a", policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2))}), budget("c", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromString("0%"))}))
+	const message = "Draining:\n* Pods shop/x: PodDisruptionBudgets shop/a, shop/gone, shop/a allow none\n* PodDisruptionBudget shop/c allows none\n* PodDisruptionBudget shop/d allows none"
+	m := deleted(clusterv1.MachineDeletingDrainingNodeReason, message)
+	found, err := finder(t, workload, cluster(), m).machine(t.Context(), m)
+	if err != nil || len(found.Facts) != 3 {
+		t.Fatalf("got %+v, error %v", found, err)
+	}
+	if found.Facts[0] != "PodDisruptionBudget shop/a has minAvailable 2: 2 of 3 pods are healthy, 2 must be, so 0 may be evicted now" ||
+		!strings.HasPrefix(found.Facts[1], "PodDisruptionBudget shop/gone could not be read: ") || !strings.Contains(found.Facts[2], "shop/c has maxUnavailable 0%:") {
+		t.Errorf("facts %q", found.Facts)
+	}
+	unread, err := finder(t, nil, cluster(), m).machine(t.Context(), m)
+	if err != nil || len(unread.Facts) != 1 || unread.Facts[0] != "The workload cluster was not read: refused" {
+		t.Errorf("without the workload cluster: %+v, error %v", unread, err)
+	}
+}
+
+// TestWhoContinuesADrain has the messages of a drain without a budget.
+func TestWhoContinuesADrain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		message string
+		cluster *clusterv1.Cluster
+		want    reason.Actor
+		fact    string
+	}{
+		"is Drover where pods end by themselves":        {"Draining:\n* Pod a/b: waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.Drover, ""},
+		"is somebody where one eviction is refused":     {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
+		"is somebody without a line about a pod":        {"Draining", cluster(), reason.WorkloadAdmin, ""},
+		"is somebody while there is no connection":      {"Draining:\n* Pod a/b: waiting for completion", cluster(unconnected), reason.WorkloadAdmin, "The Cluster is not well: the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it"},
+		"is not changed by a Cluster that is not there": {"Draining:\n* Pod a/b: waiting for completion", nil, reason.Drover, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := deleted(clusterv1.MachineDeletingDrainingNodeReason, test.message)
+			f := finder(t, nil, m)
+			if test.cluster != nil {
+				f = finder(t, nil, m, test.cluster)
+			}
+			found, err := f.machine(t.Context(), m)
+			if err != nil || found.Actor != test.want || strings.Join(found.Facts, "") != test.fact {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}
+
+// TestDeletionLooksAtTheInstance has a Machine that waits for its infrastructure machine.
+func TestDeletionLooksAtTheInstance(t *testing.T) {
+	t.Parallel()
+	const waiting = clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason
+	infra := func(conditions ...metav1.Condition) *infrav1.SimMachine {
+		i := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}}
+		i.Status.Conditions = conditions
+		return i
+	}
+	for name, test := range map[string]struct {
+		machine *clusterv1.Machine
+		infra   client.Object
+		object  string
+		reason  string
+		actor   reason.Actor
+	}{
+		"is refused by the cloud":          {deleted(waiting, ""), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", infrav1.UnauthorizedReason, reason.CloudOwner},
+		"goes on":                          {deleted(waiting, ""), infra(is("Ready", "False", infrav1.DeletingReason, "")), "Machine m", waiting, reason.Drover},
+		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
+		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
+		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
+		"waits for the bootstrap object":   {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, ""), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Drover},
+		"cannot read the bootstrap object": {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, "x, which cannot be read: y"), infra(), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Installer},
+		"finds no infrastructure machine":  {deleted(waiting, ""), &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "another"}}, "Machine m", waiting, reason.Drover},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+			found, err := finder(t, nil, test.machine, test.infra, cluster()).machine(t.Context(), test.machine)
+			if err != nil || found.Object.String() != test.object || found.Condition.Reason != test.reason || found.Actor != test.actor {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+			if strings.Contains(found.Command, "/i ") {
+				t.Errorf("the command is not about the Machine: %s", found.Command)
+			}
+		})
+	}
+}
+
+// TestNodeWithoutProviderID has a host that joined a cluster without a cloud controller manager.
+func TestNodeWithoutProviderID(t *testing.T) {
+	t.Parallel()
+	node := func(name, providerID string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	}
+	for name, test := range map[string]struct {
+		workload *object.Reader
+		want     string
+	}{
+		"is found by the name of the Machine":       {objecttest.Reader(t, interceptor.Funcs{}, node("m", "")), "Node m exists and has no spec.providerID, so it is not known to be that of this Machine"},
+		"is found by an address of the host":        {objecttest.Reader(t, interceptor.Funcs{}, node("m", "sim://other"), node("host.internal", "")), "Node host.internal exists and has no spec.providerID, so it is not known to be that of this Machine"},
+		"is not there":                              {objecttest.Reader(t, interceptor.Funcs{}, node("203.0.113.7", "")), ""},
+		"is not known without the workload cluster": {nil, "The workload cluster was not read: refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := machine("m", is(clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, ""))
+			m.Spec.ProviderID = "sim://m"
+			m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "203.0.113.7"}, {Type: clusterv1.MachineInternalDNS, Address: "host.internal"}}
+			found, err := finder(t, test.workload, m, cluster()).machine(t.Context(), m)
+			if err != nil || strings.Join(found.Facts, "") != test.want {
+				t.Fatalf("got %+v, error %v", found, err)
+			}
+			if operator := strings.HasPrefix(test.want, "Node "); operator != (found.Command == "kubectl annotate cluster c --namespace n drover.io/assign-provider-ids=true") {
+				t.Errorf("command %q", found.Command)
+			}
+		})
+	}
+}
+
+// TestCauseInTheCluster has a Machine whose reason has its cause in the Cluster, and one whose reason has not.
+func TestCauseInTheCluster(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{
+		clusterv1.MachineNodeConnectionDownReason: "Cluster c", clusterv1.MachineNodeInspectionFailedReason: "Cluster c", clusterv1.MachineNodeNotReadyReason: "Machine m",
+	} {
+		m := machine("m", is(clusterv1.MachineNodeReadyCondition, "Unknown", reason, ""))
+		found, err := finder(t, nil, m, cluster(unconnected)).machine(t.Context(), m)
+		if err != nil || found.Object.String() != want {
+			t.Errorf("%s: got %+v, error %v", reason, found, err)
+		}
+		if alone, err := finder(t, nil, m).machine(t.Context(), m); err != nil || alone.Object.String() != "Machine m" {
+			t.Errorf("%s without a Cluster: got %+v, error %v", reason, alone, err)
+		}
+	}
+}
+
+// deployment is overdue, or has other conditions.
+func deployment(conditions ...metav1.Condition) *clusterv1.MachineDeployment {
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "md", CreationTimestamp: ago(time.Hour)}}
+	md.Spec.ClusterName, md.Spec.Replicas, md.Status.Conditions = "c", new(int32(3)), conditions
+	return md
+}
+
+func ofDeployment(m *clusterv1.Machine) *clusterv1.Machine {
+	m.Labels[clusterv1.MachineDeploymentNameLabel] = "md"
+	return m
+}
+
+// TestOverdueDeploymentNamesAMachine has a rollout without progress, for what most of its Machines wait for.
+func TestOverdueDeploymentNamesAMachine(t *testing.T) {
+	t.Parallel()
+	overdue := []metav1.Condition{
+		is(droverpolicyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "No progress for 10m"),
+		is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""),
+	}
+	failing := func(name string) *clusterv1.Machine {
+		return ofDeployment(machine(name, is(clusterv1.MachineInfrastructureReadyCondition, "False", "CloudError", "503.")))
+	}
+	for name, test := range map[string]struct {
+		machines []client.Object
+		want     string
+		others   int
+	}{
+		"with its condition":       {[]client.Object{failing("a"), failing("b"), ofDeployment(machine("new"))}, "The condition InfrastructureReady of Machine a is False (CloudError): 503.", 2},
+		"that nothing was done to": {[]client.Object{ofDeployment(machine("new"))}, "Machine new: no manager has reconciled it yet", 0},
+		"but none of another":      {[]client.Object{machine("new")}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, append(test.machines, cluster(), deployment(overdue...))...).Answer(t.Context(), object.MachineDeployment, key("md"))
+			found := answer.Finding
+			if err != nil || found == nil || found.Condition.Type != droverpolicyv1.ProgressingCondition || found.Others != test.others {
+				t.Fatalf("got %+v, error %v", found, err)
+			}
+			if diff := cmp.Diff(test.want, strings.Join(found.Facts, "")); diff != "" {
+				t.Errorf("facts (-want +got):\n%s", diff)
+			}
+			if text := answer.Text(noon); strings.Contains(text, "..") || strings.Contains(text, "()") {
+				t.Errorf("text %q", text)
+			}
+		})
+	}
+}
+
+// TestNothingIsDoneWhileTheClusterIsNotWell has a MachineDeployment that would wait for its Machines.
+func TestNothingIsDoneWhileTheClusterIsNotWell(t *testing.T) {
+	t.Parallel()
+	m := ofDeployment(machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", "CloudError", "")))
+	md := deployment(is("Available", "False", "NotAvailable", ""))
+	for want, c := range map[string]*clusterv1.Cluster{"Cluster c": cluster(unconnected), "Machine m": cluster()} {
+		answer, err := finder(t, nil, m, md, c).Answer(t.Context(), object.MachineDeployment, key("md"))
+		if err != nil || answer.Finding == nil || answer.Finding.Object.String() != want || answer.State != "0 of 3 replicas ready" {
+			t.Errorf("got %+v, error %v", answer.Finding, err)
+		}
+	}
+}
+
+// TestMachineSetCountsItsOwnMachines has a Machine of another set with the same labels.
+func TestMachineSetCountsItsOwnMachines(t *testing.T) {
+	t.Parallel()
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "s"}}
+	set.Spec.ClusterName, set.Status.Conditions = "c", []metav1.Condition{is("ScalingUp", "False", "NotScalingUp", "")}
+	owned := func(name, uid string) *clusterv1.Machine {
+		m := machine(name, is(clusterv1.MachineInfrastructureReadyCondition, "False", "CloudError", ""))
+		m.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: uid, UID: types.UID(uid), Controller: new(true)}}
+		return m
+	}
+	answer, err := finder(t, nil, set, cluster(), owned("other", "other")).Answer(t.Context(), object.MachineSet, key("s"))
+	if err != nil || !answer.Well {
+		t.Errorf("of another: %+v, error %v", answer.Finding, err)
+	}
+	answer, err = finder(t, nil, set, cluster(), owned("other", "other"), owned("own", "s")).Answer(t.Context(), object.MachineSet, key("s"))
+	if err != nil || answer.Well || answer.Finding.Object.Name != "own" || answer.Finding.Others != 0 {
+		t.Errorf("its own: %+v, error %v", answer.Finding, err)
+	}
+}
+
+// TestDeletedCluster waits for its Machines, of whatever owner, and then for what its condition has.
+func TestDeletedCluster(t *testing.T) {
+	t.Parallel()
+	deleting := is(clusterv1.ClusterDeletingCondition, "True", clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "")
+	stuck := deleted(clusterv1.MachineDeletingWaitingForPreDrainHookReason, "")
+	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "Cluster spec.paused is set to true")
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"waits for a Machine":                     {[]client.Object{cluster(deleting), stuck}, "Machine m Deleting"},
+		"waits for what is not a Machine":         {[]client.Object{cluster(deleting)}, "Cluster c Deleting"},
+		"is paused":                               {[]client.Object{cluster(deleting, paused), stuck}, "Cluster c Paused"},
+		"does not report a connection that ended": {[]client.Object{cluster(deleting, unconnected), stuck}, "Machine m Deleting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, test.objects...).Answer(t.Context(), object.Cluster, key("c"))
+			if err != nil || answer.Finding == nil || fmt.Sprint(answer.Finding.Object, " ", answer.Finding.Condition.Type) != test.want {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
+// TestMachineOfAClusterWithoutADeployment counts, as one of a control plane does, and an annotation comes after it.
+func TestMachineOfAClusterWithoutADeployment(t *testing.T) {
+	t.Parallel()
+	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", "AnnotationsInvalid", "")
+	m := machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", "CloudError", ""))
+	answer, err := finder(t, nil, cluster(annotation), m).Answer(t.Context(), object.Cluster, key("c"))
+	if err != nil || answer.Well || answer.Finding.Object.Name != "m" {
+		t.Errorf("got %+v, error %v", answer.Finding, err)
+	}
+	answer, err = finder(t, nil, cluster(annotation)).Answer(t.Context(), object.Cluster, key("c"))
+	if err != nil || answer.Well || answer.Finding.Condition.Type != annotation.Type {
+		t.Errorf("without a Machine: %+v, error %v", answer.Finding, err)
+	}
+}
+
+// TestObjectOfAProvider is answered by its conditions alone.
+func TestObjectOfAProvider(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		created    time.Duration
+		want       string
+		actor      reason.Actor
+	}{
+		"is well":                             {[]metav1.Condition{is("Ready", "True", "Ready", ""), is("OfAnotherProject", "False", "X", "")}, time.Hour, "", ""},
+		"is not ready":                        {[]metav1.Condition{is("OfAnotherProject", "False", "X", ""), is("Ready", "False", bootstrapv1.ClusterUnreachableReason, "")}, time.Hour, "Ready", ""},
+		"is not ready, for an unknown reason": {[]metav1.Condition{is("Ready", "False", "X", "")}, time.Hour, "Ready", reason.Operator},
+		"is paused":                           {[]metav1.Condition{is("Ready", "False", "X", ""), is("Paused", "True", "Paused", "")}, time.Hour, "Paused", reason.Operator},
+		"was created just now":                {nil, 59 * time.Second, "", reason.Drover},
+		"was created, and nobody took it up":  {nil, time.Minute, "", reason.Installer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b", CreationTimestamp: ago(test.created)}}
+			config.Status.Conditions = test.conditions
+			answer, err := finder(t, nil, config).Answer(t.Context(), object.BootstrapConfig, key("b"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := answer.Finding; name == "is well" != (found == nil) || found != nil && (found.Condition.Type != test.want || test.actor != "" && found.Actor != test.actor) {
+				t.Errorf("got %+v", found)
+			}
+		})
+	}
+}
