@@ -152,12 +152,12 @@ func pushCommand() *cobra.Command {
 			if err := checksum.Verify(arguments[0]); err != nil {
 				return fmt.Errorf("%s is not pushed, as it is no complete release: %w", arguments[0], err)
 			}
-			archives, err := filepath.Glob(filepath.Join(arguments[0], "images", "*.tar"))
+			archives, err := fs.Glob(os.DirFS(arguments[0]), "images/*.tar")
 			if err != nil || len(archives) == 0 {
 				return errors.Join(fmt.Errorf("%s has no images: remove it, and make a release with images by make release VERSION=%s", arguments[0], filepath.Base(arguments[0])), err)
 			}
 			for _, archive := range archives {
-				pushed, err := push(command.Context(), archive, registry)
+				pushed, err := push(command.Context(), filepath.Join(arguments[0], archive), registry)
 				if err != nil {
 					return err
 				}

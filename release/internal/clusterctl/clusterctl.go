@@ -8,6 +8,7 @@ package clusterctl
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -152,7 +153,7 @@ func metadata(version string, lastMinor []int) ([]byte, error) {
 // FindConfig returns a configuration file of clusterctl that names every provider of the repository in a folder, by what
 // is there.
 func FindConfig(folder string) ([]byte, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*", "*", "*-components.yaml"))
+	files, err := fs.Glob(os.DirFS(folder), "*/*/*-components.yaml")
 	if err != nil || len(files) == 0 {
 		return nil, errors.Join(fmt.Errorf("%s has no providers", folder), err)
 	}
@@ -166,7 +167,7 @@ func FindConfig(folder string) ([]byte, error) {
 	}
 	for _, file := range files {
 		label := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		e := entry{Name: label, Type: "CoreProvider", URL: file}
+		e := entry{Name: label, Type: "CoreProvider", URL: filepath.Join(folder, file)}
 		if name, ok := strings.CutPrefix(label, "bootstrap-"); ok {
 			e.Name, e.Type = name, "BootstrapProvider"
 		} else if name, ok := strings.CutPrefix(label, "infrastructure-"); ok {

@@ -64,13 +64,19 @@ func Open(path, folder string) (*Archive, error) {
 }
 
 // Push uploads the image and what refers to it. The repository is named without tag; the credentials are those of the
-// container tools' own configuration (~/.docker/config.json or REGISTRY_AUTH_FILE).
+// container tools' own configuration (~/.docker/config.json or REGISTRY_AUTH_FILE). A tag that names something else already
+// stays as it is, with an error: installations run what it names, and registries delete what no tag names.
 func (a *Archive) Push(ctx context.Context, repository, tag string, options ...name.Option) error {
 	target, err := name.NewTag(repository+":"+tag, options...)
 	if err != nil {
 		return fmt.Errorf("naming the image: %w", err)
 	}
 	with := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	// Registries answer a question about what is not there in several ways, so that an error is none of ours: those that
+	// count meet the upload, too.
+	if found, err := remote.Head(target, with...); err == nil && found.Digest != a.Digest {
+		return fmt.Errorf("%s is %s already, not %s: push another version, or delete the tag if nothing runs its image", target, found.Digest, a.Digest)
+	}
 	if err := remote.WriteIndex(target, a.Index, with...); err != nil {
 		return fmt.Errorf("pushing %s: %w", target, err)
 	}

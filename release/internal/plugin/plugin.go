@@ -66,7 +66,8 @@ func Pack(p Platform, binary, license []byte, at time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Manifest returns the manifest for krew. url is where the archives are found, with {version} for the version.
+// Manifest returns the manifest for krew. url is where the archives are found, with {version} for the version; a slash at its
+// end is not doubled.
 func Manifest(version, url string, archives map[Platform][]byte) ([]byte, error) {
 	var platforms []any
 	for _, p := range Platforms() {
@@ -77,7 +78,7 @@ func Manifest(version, url string, archives map[Platform][]byte) ([]byte, error)
 		sum := sha256.Sum256(archive)
 		platforms = append(platforms, map[string]any{
 			"selector": map[string]any{"matchLabels": map[string]any{"os": p.OS, "arch": p.Architecture}},
-			"uri":      strings.ReplaceAll(url, "{version}", version) + "/" + p.Archive(),
+			"uri":      strings.TrimSuffix(strings.ReplaceAll(url, "{version}", version), "/") + "/" + p.Archive(),
 			"sha256":   hex.EncodeToString(sum[:]),
 			"bin":      p.Binary(),
 			"files":    []any{map[string]any{"from": p.Binary(), "to": "."}, map[string]any{"from": "LICENSE", "to": "."}},
