@@ -57,7 +57,7 @@ func TestAnswersToAnEviction(t *testing.T) {
 		"finds the Pod gone":                 {apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p"), Pod{Effect: Stays, Why: "it has ended meanwhile"}},
 		"waits for the end of the Namespace": {terminating, Pod{Effect: Waits, Why: "its Namespace is being deleted"}},
 		"is blocked by a budget":             {budget, Pod{Effect: Blocked, Why: "Cannot evict pod: the budget web needs 2"}},
-		"is blocked by a webhook":            {errors.New("admission webhook denied the request."), Pod{Effect: Blocked, Why: "admission webhook denied the request"}}, //nolint:staticcheck // as a server words it
+		"is blocked by a webhook":            {errors.New("admission webhook denied the request."), Pod{Effect: Blocked, Why: "admission webhook denied the request"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
