@@ -94,6 +94,7 @@ func TestWhoContinuesADrain(t *testing.T) {
 		fact    string
 	}{
 		"is Drover where pods end by themselves":        {"Draining:\n* Pod a/b: waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.Drover, ""},
+		"is Drover where others follow by drain order":  {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: later, by drain order", cluster(), reason.Drover, ""},
 		"is somebody where one eviction is refused":     {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
 		"is somebody without a line about a pod":        {"Draining", cluster(), reason.WorkloadAdmin, ""},
 		"is somebody while there is no connection":      {"Draining:\n* Pod a/b: waiting for completion", cluster(unconnected), reason.WorkloadAdmin, "The Cluster is not well: the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it"},

@@ -63,16 +63,15 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	return found, nil
 }
 
-// endsByItself reports whether a drain waits for nothing but pods that end by themselves: no line of its message is about another
-// cause, as an eviction that is refused.
+// endsByItself reports whether a drain waits for nothing but pods that end by themselves, and for those whose turn comes after
+// them: no line of its message is about another cause, as an eviction that is refused.
 func endsByItself(message string) bool {
 	lines := strings.Split(message, "\n* ")[1:]
-	for _, line := range lines {
-		if !strings.Contains(line, "waiting for the kubelet to end them") && !strings.Contains(line, "waiting for completion") {
-			return false
-		}
-	}
-	return len(lines) > 0
+	return len(lines) > 0 && !slices.ContainsFunc(lines, func(line string) bool {
+		return !slices.ContainsFunc([]string{"waiting for the kubelet to end them", "waiting for completion", "later, by drain order"}, func(cause string) bool {
+			return strings.Contains(line, cause)
+		})
+	})
 }
 
 // disconnected is why the workload cluster of an object is not connected; nil if it is. A drain waits for nothing else of a Cluster.
