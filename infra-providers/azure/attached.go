@@ -228,7 +228,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 				return false
 			}
 			identity := tag.Decode(tags)
-			if identity.UID == "" || !owns(owner, identity.Owner) {
+			if identity.UID == "" || !owner.Selects(identity.Owner) {
 				return true
 			}
 			return yield(driver.AttachedObject{Kind: kind, ID: ptr.Deref(id, ""), Identity: identity, Created: created}, nil)

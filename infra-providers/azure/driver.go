@@ -285,15 +285,10 @@ func (d *Driver) listVirtualMachines(ctx context.Context, owner driver.Owner) (a
 			return nil, toError(err)
 		}
 		for _, vm := range page.Value {
-			if identity := tag.Decode(vm.Tags); identity.UID != "" && owns(owner, identity.Owner) {
+			if identity := tag.Decode(vm.Tags); identity.UID != "" && owner.Selects(identity.Owner) {
 				all = append(all, vm)
 			}
 		}
 	}
 	return all, nil
-}
-
-// owns reports whether what was found belongs to an owner; everything belongs to an empty one.
-func owns(owner, found driver.Owner) bool {
-	return owner == (driver.Owner{}) || owner.Owns(found) && (owner.UID == "" || owner.UID == found.UID)
 }

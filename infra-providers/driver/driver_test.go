@@ -201,3 +201,24 @@ func TestOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestSelectsOfAList(t *testing.T) {
+	t.Parallel()
+	home := driver.Owner{UID: "u", Namespace: "team", Name: "home"}
+	for name, test := range map[string]struct {
+		owner, found driver.Owner
+		want         bool
+	}{
+		"everything by the empty owner": {driver.Owner{}, home, true},
+		"its own":                       {home, home, true},
+		"a name without a UID":          {driver.Owner{Namespace: "team", Name: "home"}, home, true},
+		"a UID that it had before":      {home, driver.Owner{UID: "other", Namespace: "team", Name: "home"}, false},
+		"a UID without its name":        {driver.Owner{UID: "u"}, home, false},
+		"another namespace":             {home, driver.Owner{UID: "u", Namespace: "elsewhere", Name: "home"}, false},
+		"what lost its tags":            {home, driver.Owner{}, false},
+	} {
+		if got := test.owner.Selects(test.found); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

@@ -40,6 +40,12 @@ func (o Owner) Owns(other Owner) bool {
 	return o.Namespace == other.Namespace && o.Name == other.Name
 }
 
+// Selects reports whether a list for o has what is tagged as found. A list for the empty Owner has everything; one for an
+// Owner without a UID has what it [Owner.Owns], whatever UID that has.
+func (o Owner) Selects(found Owner) bool {
+	return o == (Owner{}) || o.Owns(found) && (o.UID == "" || o.UID == found.UID)
+}
+
 // Identity names one instance for ever. UID is the UID that the infrastructure machine had when the
 // instance was first requested; a name or an idempotency token in the cloud derives from it.
 type Identity struct {

@@ -148,7 +148,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 				return
 			}
 			identity := label.Decode(disk.Labels)
-			if !owns(owner, identity.Owner) {
+			if !owner.Selects(identity.Owner) {
 				continue
 			}
 			created, _ := time.Parse(time.RFC3339, disk.CreationTimestamp)

@@ -255,7 +255,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 				// What was copied with its labels is not deleted by Delete.
 				Copy: !isPartOf(id, object),
 			}
-			if owns(owner, id.Owner) && !yield(found, nil) {
+			if owner.Selects(id.Owner) && !yield(found, nil) {
 				return
 			}
 		}

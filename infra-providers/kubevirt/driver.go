@@ -208,7 +208,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			}
 			for i := range page.Items {
 				vm := &page.Items[i]
-				if instance := toInstance(vm, running[vm.Name]); owns(owner, instance.Identity.Owner) && !yield(instance, nil) {
+				if instance := toInstance(vm, running[vm.Name]); owner.Selects(instance.Identity.Owner) && !yield(instance, nil) {
 					return
 				}
 			}
@@ -334,11 +334,6 @@ func list(ctx context.Context, d *Driver, into client.ObjectList, which client.L
 }
 
 var errStopped = errors.New("the reader of a list has stopped")
-
-// owns reports whether what was found belongs to an owner; everything belongs to an empty one.
-func owns(owner, found driver.Owner) bool {
-	return owner == (driver.Owner{}) || owner.Owns(found) && (owner.UID == "" || owner.UID == found.UID)
-}
 
 // ofOwner selects the objects of an owner; everything of ours for an empty one.
 func ofOwner(owner driver.Owner) client.ListOption {

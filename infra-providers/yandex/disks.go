@@ -257,7 +257,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 				return
 			}
 			identity := label.Decode(disk.Labels)
-			if identity.UID == "" || !owns(owner, identity.Owner) {
+			if identity.UID == "" || !owner.Selects(identity.Owner) {
 				continue
 			}
 			created := time.Time{}

@@ -141,7 +141,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				return
 			}
 			instance := toInstance(found)
-			if mayFail(found) || instance.Identity.UID == "" || !owns(owner, instance.Identity.Owner) {
+			if mayFail(found) || instance.Identity.UID == "" || !owner.Selects(instance.Identity.Owner) {
 				continue
 			}
 			if instance.Message, err = d.stopMessage(ctx, found, instance); err != nil {
@@ -153,11 +153,6 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			}
 		}
 	}
-}
-
-// owns reports whether what was found belongs to an owner; everything belongs to an empty one.
-func owns(owner, found driver.Owner) bool {
-	return owner == (driver.Owner{}) || owner.Owns(found) && (owner.UID == "" || owner.UID == found.UID)
 }
 
 // find returns the instance of an identity, or nil if there is none. It fails while that is unknown. It is read by its ID where
