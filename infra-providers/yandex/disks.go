@@ -111,7 +111,7 @@ func (d *Driver) continueDisk(ctx context.Context, req driver.Request[InstanceCo
 	if err != nil {
 		return err
 	}
-	if found == nil { // it was deleted since, with an instance or by somebody else
+	if found == nil { // it was deleted since, with an instance or by another client
 		d.creations.Fail(req.Identity, object)
 		return &driver.UnfinishedError{Err: errCreating}
 	}

@@ -273,7 +273,7 @@ func TestAnotherMachinesNameWaits(t *testing.T) {
 	patiently(t, d, req)
 }
 
-// TestPreemption is told from a stop by somebody else.
+// TestPreemption checks that a preemption is told from a stop by a user.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

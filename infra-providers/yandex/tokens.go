@@ -27,7 +27,7 @@ type tokenSource interface {
 	refused(token string)
 }
 
-// staticToken is a token that somebody else replaces.
+// staticToken is a token that its user replaces.
 type staticToken string
 
 func (s staticToken) token(context.Context) (string, error) { return string(s), nil }
