@@ -50,9 +50,11 @@ func Fixed[T ~string](name string, values ...T) Label {
 // Named is a label whose values are names of objects.
 func Named(name, of string) Label { return Label{Name: name, Of: of} }
 
+func (l Label) isNamed() bool { return l.Values == nil }
+
 // bounded returns the value, or Other for one that the label must not have.
 func (l Label) bounded(value string) string {
-	if l.Values == nil || slices.Contains(l.Values, value) {
+	if l.isNamed() || slices.Contains(l.Values, value) {
 		return value
 	}
 	return Other
@@ -76,6 +78,15 @@ func (o Options) labelNames() []string {
 		names = append(names, label.Name)
 	}
 	return names
+}
+
+// combinations is how many series the fixed values of the labels make.
+func (o Options) combinations() int {
+	n := 1
+	for _, label := range o.Labels {
+		n *= max(1, len(label.Values))
+	}
+	return n
 }
 
 // bounded returns the values of the labels, each one that its label may have.

@@ -34,9 +34,34 @@ func TestValuesOfALabelAreBounded(t *testing.T) {
 		counter.Inc(fmt.Sprint("value of a tenant ", i))
 	}
 	gauge.Set(7, "x", "y")
-	want := map[string]float64{"test_things_total kind=a": 1, "test_things_total kind=other": 100, "test_size kind=other namespace=y": 7}
+	want := map[string]float64{"test_things_total kind=a": 1, "test_things_total kind=b": 0, "test_things_total kind=other": 100, "test_size kind=other namespace=y": 7}
 	if diff := cmp.Diff(want, metrictest.Samples(t, metrictest.Of(t, counter, gauge))); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+func TestCountersStartAtZero(t *testing.T) {
+	t.Parallel()
+	values := make([]string, 101)
+	for i := range values {
+		values[i] = fmt.Sprint(i)
+	}
+	fixed := metric.NewCounter(metric.Options{Name: "test_fixed_total", Labels: []metric.Label{metric.Fixed("kind", "a", "b"), metric.Fixed("result", "good", "bad")}})
+	many := metric.NewCounter(metric.Options{Name: "test_many_total", Labels: []metric.Label{metric.Fixed("kind", values...)}})
+	none := metric.NewCounter(metric.Options{Name: "test_plain_total"})
+	named := metric.NewCounter(metric.Options{Name: "test_named_total", Labels: []metric.Label{metric.Fixed("kind", "a", "b"), metric.Named("cloud", "c")}})
+	want := map[string]float64{
+		"test_fixed_total kind=a result=good": 0, "test_fixed_total kind=a result=bad": 0,
+		"test_fixed_total kind=b result=good": 0, "test_fixed_total kind=b result=bad": 0, "test_plain_total": 0,
+	}
+	if diff := cmp.Diff(want, metrictest.Samples(t, metrictest.Of(t, fixed, many, none, named))); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+	named.Inc("a", "sim")
+	named.Start("sim")
+	want = map[string]float64{"test_named_total cloud=sim kind=a": 1, "test_named_total cloud=sim kind=b": 0}
+	if diff := cmp.Diff(want, metrictest.Samples(t, metrictest.Of(t, named))); diff != "" {
+		t.Errorf("samples of an object (-want +got):\n%s", diff)
 	}
 }
 

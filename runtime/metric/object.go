@@ -123,6 +123,11 @@ func NewObjectCounter(nameLabel string, o Options) *ObjectCounter {
 	return &ObjectCounter{vec: vec, objects: objects{vec: vec.MetricVec, nameLabel: nameLabel}}
 }
 
+// Start begins the series of an object at 0, as [Counter.Start] does. The values are those of all labels.
+func (c *ObjectCounter) Start(object client.ObjectKey, values ...string) {
+	c.objects.record(object, func() { c.vec.WithLabelValues(values...) })
+}
+
 // Inc adds one for an object. The values are those of all labels.
 func (c *ObjectCounter) Inc(object client.ObjectKey, values ...string) {
 	c.objects.record(object, func() { c.vec.WithLabelValues(values...).Inc() })

@@ -3,9 +3,19 @@
 
 package metric
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxStarted is up to how many series of fixed values a counter starts with.
+const maxStarted = 100
 
 // Counter counts. All values are in the order of the labels.
+//
+// Prometheus sees no increase in a series that begins with 1. So a counter whose labels have fixed values starts with all its
+// series at 0, if these are 100 or fewer. One with labels that objects name starts them with [Counter.Start].
 type Counter struct {
 	prometheus.Collector
 	options Options
@@ -16,7 +26,33 @@ type Counter struct {
 func NewCounter(o Options) *Counter {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: o.Name, Help: o.help()}, o.labelNames())
 	declare(declaration{o, "counter", vec})
-	return &Counter{vec, o, vec}
+	c := &Counter{vec, o, vec}
+	if o.combinations() <= maxStarted && !slices.ContainsFunc(o.Labels, Label.isNamed) {
+		c.Start()
+	}
+	return c
+}
+
+// Start begins the series of an object at 0, one for each of the fixed values of the other labels. The names are the values of
+// the labels that objects name, in the order of the labels.
+func (c *Counter) Start(names ...string) {
+	all := [][]string{nil}
+	for _, label := range c.options.Labels {
+		values := label.Values
+		if label.isNamed() {
+			values, names = names[:1], names[1:]
+		}
+		var longer [][]string
+		for _, one := range all {
+			for _, value := range values {
+				longer = append(longer, append(slices.Clone(one), value))
+			}
+		}
+		all = longer
+	}
+	for _, values := range all {
+		c.vec.WithLabelValues(values...)
+	}
 }
 
 // Inc adds one.

@@ -30,6 +30,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/runtime/metric"
 	"drover.io/runtime/predicates"
 )
 
@@ -104,6 +105,9 @@ type Creations interface {
 func (c *Collector[M, C]) Start(ctx context.Context) error {
 	if c.Options.Period <= 0 {
 		return nil
+	}
+	for _, counter := range []*metric.Counter{sweepsTotal, failedSweeps, collectedTotal} {
+		counter.Start(c.Cloud.Name)
 	}
 	timer := c.Clock.NewTimer(min(firstSweep, c.Options.Period))
 	defer timer.Stop()

@@ -67,6 +67,7 @@ func (c Clock) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // New returns a throttle around a driver.
 func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
+	prevented.Start(options.Cloud)
 	return &Throttle[C]{
 		of: of, options: options, rate: newFairRate(options.Limits),
 		unavailable: expiring.Map[scope, unavailability]{Clock: Clock(options.Now), Max: maxUnavailable},

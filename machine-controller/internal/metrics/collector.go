@@ -27,7 +27,7 @@ const maxProviders = 50
 var (
 	machines = metric.NewCollected(metric.Options{
 		Name: namespace + "machines_total", Help: "Machines that exist, by the kind of their infrastructure and their phase.", Stability: metric.Stable,
-		Labels: []metric.Label{metric.Named("provider", "the kind, of the 50 with the most Machines, else `other`"), {Name: "phase", Values: append([]string{""}, phases.Values...)}},
+		Labels: []metric.Label{metric.Named("provider", "the kind, of the 50 with the most Machines, else `other`"), phases},
 	})
 	workers = metric.NewCollected(metric.Options{
 		Name: namespace + "workers_running", Help: "Workers that this process runs for each kind; none while another process leads.", Stability: metric.Stable,
@@ -82,6 +82,11 @@ func (c *Collector) list(into client.ObjectList) bool {
 	return c.Reader.List(context.Background(), into, client.UnsafeDisableDeepCopy) == nil
 }
 
+// phaseOf is the phase of a Machine: Pending while it has none.
+func phaseOf(m *clusterv1.Machine) string {
+	return cmp.Or(m.Status.Phase, string(clusterv1.MachinePhasePending))
+}
+
 func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
 	list := &clusterv1.MachineList{}
 	if !c.list(list) {
@@ -97,7 +102,7 @@ func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
 		if counts[provider] == nil {
 			counts[provider] = map[string]int{}
 		}
-		counts[provider][m.Status.Phase]++
+		counts[provider][phaseOf(m)]++
 		ages.add(m)
 	}
 	ages.send(to, c.now())
@@ -152,6 +157,11 @@ func (c *Collector) collectClusters(to chan<- prometheus.Metric) {
 	list := &clusterv1.ClusterList{}
 	if !c.list(list) {
 		return
+	}
+	for _, cluster := range pointers(list.Items) {
+		if c.Watch.Matches(cluster) {
+			remediations.Start(client.ObjectKeyFromObject(cluster), cluster.Namespace, cluster.Name)
+		}
 	}
 	remediations.Send(to, isListed(pointers(list.Items)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -46,6 +47,11 @@ func TestCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := metrictest.Samples(t, registry)
+	for _, series := range []string{"machine_controller_replacements_total cluster=c namespace=ns", "machine_controller_freezes_total reason=Overshoot"} {
+		if value, is := before[series]; !is || value != 0 {
+			t.Errorf("%s does not start at 0, so that Prometheus does not see the first increase", series)
+		}
+	}
 	IncOperationErrors("deletion.drainStep", nil)
 	IncOperationErrors("deletion.drainStep", errors.New("boom"))
 	IncOperationErrors("what a tenant writes", errors.New("boom"))
@@ -92,11 +98,13 @@ func TestMachinesAreCountedByProviderAndPhase(t *testing.T) {
 		m.Spec.InfrastructureRef.Kind, m.Status.Phase = kind, phase
 		return m
 	}
+	created := machine("SimMachine", "", "own") // nobody has reconciled it yet
+	created.CreationTimestamp = metav1.Now()
 	reader := interceptor.NewClient(nil, interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 			if machines, is := list.(*clusterv1.MachineList); is {
 				machines.Items = []clusterv1.Machine{
-					machine("SimMachine", "Running", "own"), machine("SimMachine", "Running", "own"),
+					machine("SimMachine", "Running", "own"), machine("SimMachine", "Running", "own"), created,
 					machine("SimMachine", "Deleting", "own"), machine("AWSMachine", "Running", "own"), machine("AWSMachine", "Running", "other"),
 				}
 				return nil
@@ -107,11 +115,13 @@ func TestMachinesAreCountedByProviderAndPhase(t *testing.T) {
 	leading := make(chan struct{})
 	close(leading)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&Collector{Reader: reader, Leading: leading, Watch: "own", Workers: 10})
+	registry.MustRegister(&Collector{Reader: reader, Leading: leading, Watch: "own", Workers: 10, Clock: clocktesting.NewFakePassiveClock(created.CreationTimestamp.Time)})
 	want := map[string]float64{
 		"machine_controller_machines_total phase=Running provider=SimMachine":  2,
 		"machine_controller_machines_total phase=Deleting provider=SimMachine": 1,
+		"machine_controller_machines_total phase=Pending provider=SimMachine":  1,
 		"machine_controller_machines_total phase=Running provider=AWSMachine":  1,
+		"machine_controller_oldest_machine_seconds namespace= phase=Pending":   0,
 		"machine_controller_workers_running":                                   10,
 	}
 	if diff := cmp.Diff(want, metrictest.Samples(t, registry)); diff != "" {

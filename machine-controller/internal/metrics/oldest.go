@@ -30,7 +30,8 @@ type ages map[place]time.Time
 
 func (a ages) add(m *clusterv1.Machine) {
 	since := m.CreationTimestamp.Time
-	switch m.Status.GetTypedPhase() {
+	phase := phaseOf(m)
+	switch clusterv1.MachinePhase(phase) {
 	case clusterv1.MachinePhaseDeleting:
 		if m.DeletionTimestamp.IsZero() {
 			return
@@ -40,7 +41,7 @@ func (a ages) add(m *clusterv1.Machine) {
 	default:
 		return
 	}
-	at := place{m.Namespace, m.Status.Phase}
+	at := place{m.Namespace, phase}
 	if known, is := a[at]; !is || since.Before(known) {
 		a[at] = since
 	}

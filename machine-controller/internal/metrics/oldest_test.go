@@ -47,9 +47,9 @@ func TestOldestMachineOfEachPhase(t *testing.T) {
 	deleting.DeletionTimestamp = &metav1.Time{Time: noon.Add(-time.Hour)}
 	got := oldestOf(t, []clusterv1.Machine{
 		aged("a", clusterv1.MachinePhasePending, time.Minute), aged("a", clusterv1.MachinePhasePending, 2*time.Minute),
-		aged("b", clusterv1.MachinePhasePending, 3*time.Minute), aged("a", clusterv1.MachinePhaseRunning, 1000*time.Hour), deleting,
+		aged("b", clusterv1.MachinePhasePending, 3*time.Minute), aged("b", "", 5*time.Minute), aged("a", clusterv1.MachinePhaseRunning, 1000*time.Hour), deleting,
 	})
-	want := map[string]float64{"namespace=a phase=Pending": 120, "namespace=b phase=Pending": 180, "namespace=a phase=Deleting": 3600}
+	want := map[string]float64{"namespace=a phase=Pending": 120, "namespace=b phase=Pending": 300, "namespace=a phase=Deleting": 3600}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
