@@ -58,6 +58,7 @@ func (j imageJob) one(ctx context.Context, p program.Program, binaries string) (
 	labels := image.Labels{Title: p.Title, Version: j.version, Revision: j.source.Revision, Created: j.source.Time}
 	var builds []image.Build
 	for _, architecture := range program.Architectures() {
+		fmt.Fprintf(j.progress, "compiling %s for %s\n", p.Name, architecture)
 		binary, err := p.Build(ctx, j.root, architecture, j.version, binaries)
 		if err != nil {
 			return "", "", err
