@@ -5,18 +5,16 @@ package alerts
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/test/framework"
+	"drover.io/test/prometheus"
 	"drover.io/test/workflow"
 )
 
@@ -48,10 +46,9 @@ func TestExactlyTheRightAlertsFire(t *testing.T) {
 	if program == "" {
 		t.Skip("run make e2e-alerts")
 	}
-	targets, args := map[string]string{}, map[string][]string{}
-	for _, name := range []string{"machine-controller", "bootstrap", "infra-sim"} {
-		targets[name] = freeAddress(t)
-		args[name] = []string{"--metrics-bind-address=" + targets[name]}
+	targets, args, err := prometheus.Managers()
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
@@ -82,15 +79,15 @@ func TestExactlyTheRightAlertsFire(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	watcher, err := startPrometheus(program, t.TempDir(), string(rules), freeAddress(t), targets)
+	server, err := prometheus.Start(prometheus.Options{Program: program, Dir: t.TempDir(), Rules: shorten(string(rules)), Targets: targets})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { watcher.process.End(10 * time.Second) })
+	t.Cleanup(server.Stop)
 	healthy := func(after string) {
 		bounded, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
-		if err := watcher.await(bounded); err != nil {
+		if err := await(bounded, server); err != nil {
 			t.Fatalf("after %s: %v", after, err)
 		}
 	}
@@ -101,7 +98,7 @@ func TestExactlyTheRightAlertsFire(t *testing.T) {
 			t.Fatalf("%s: %v", f.name, err)
 		}
 		bounded, cancel := context.WithTimeout(ctx, 4*time.Minute)
-		err := watcher.await(bounded, f.alerts...)
+		err := await(bounded, server, f.alerts...)
 		cancel()
 		if err != nil {
 			t.Fatalf("%s: %v", f.name, err)
@@ -122,18 +119,39 @@ func faults(flow *workflow.Workflow) []fault {
 		}
 		return nil
 	}
+	faulty := func(faults infrav1.SimFaults) func(context.Context) error {
+		return func(ctx context.Context) error { return flow.CreateFaulty(ctx, faults) }
+	}
 	return []fault{
 		{
 			name:   "an operator freezes a MachineDeployment",
-			begin:  annotate(flow, "true"),
-			end:    annotate(flow, ""),
+			begin:  flow.Freeze,
+			end:    flow.Thaw,
 			alerts: []string{"DroverFrozen"},
 		},
 		{
 			name:   "the cloud has no quota for new Machines",
-			begin:  inject(flow, &infrav1.SimFaults{QuotaExceeded: ptr.To(true)}),
-			end:    inject(flow, nil),
+			begin:  faulty(infrav1.SimFaults{QuotaExceeded: ptr.To(true)}),
+			end:    flow.DeleteFaulty,
 			alerts: []string{"DroverCloudQuotaExceeded", "DroverMachineNotJoining"},
+		},
+		{
+			name:   "the cloud has no capacity for new Machines",
+			begin:  faulty(infrav1.SimFaults{InsufficientCapacity: ptr.To(true)}),
+			end:    flow.DeleteFaulty,
+			alerts: []string{"DroverCloudCapacityMissing", "DroverMachineNotJoining"},
+		},
+		{
+			name:   "the cloud answers creations with an error",
+			begin:  faulty(infrav1.SimFaults{CreateError: "internal error"}),
+			end:    flow.DeleteFaulty,
+			alerts: []string{"DroverCloudErrors", "DroverMachineNotJoining"},
+		},
+		{
+			name:   "a host never joins",
+			begin:  faulty(infrav1.SimFaults{NeverJoins: ptr.To(true)}),
+			end:    flow.DeleteFaulty,
+			alerts: []string{"DroverMachineNotJoining"},
 		},
 		{
 			name:   "the API server of the workload cluster ends",
@@ -151,75 +169,4 @@ func faults(flow *workflow.Workflow) []fault {
 			alerts: []string{"DroverMachineControllerAbsent"},
 		},
 	}
-}
-
-// annotate sets the annotation drover.io/freeze of the MachineDeployment, or removes it.
-func annotate(flow *workflow.Workflow, value string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return update(ctx, flow, flow.MachineDeployment(), func(md *clusterv1.MachineDeployment) {
-			if md.Annotations == nil {
-				md.Annotations = map[string]string{}
-			}
-			md.Annotations["drover.io/freeze"] = value
-			if value == "" {
-				delete(md.Annotations, "drover.io/freeze")
-			}
-		})
-	}
-}
-
-// inject has a MachineDeployment of one Machine with the faults, or deletes it.
-func inject(flow *workflow.Workflow, faults *infrav1.SimFaults) func(context.Context) error {
-	return func(ctx context.Context) error {
-		c := flow.Stack.ManagementClient
-		md := &clusterv1.MachineDeployment{}
-		md.Namespace, md.Name = flow.Namespace, "faulty"
-		template := &infrav1.SimMachineTemplate{}
-		template.Namespace, template.Name = flow.Namespace, "faulty"
-		if faults == nil {
-			if err := c.Delete(ctx, md); err != nil {
-				return err
-			}
-			return c.Delete(ctx, template)
-		}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: flow.Namespace, Name: flow.Cluster + "-small"}, template); err != nil {
-			return err
-		}
-		spec := template.Spec
-		template = &infrav1.SimMachineTemplate{Spec: spec}
-		template.Namespace, template.Name = flow.Namespace, "faulty"
-		template.Spec.Template.Spec.Faults = *faults
-		if err := c.Create(ctx, template); err != nil {
-			return err
-		}
-		healthy := flow.MachineDeployment()
-		if err := c.Get(ctx, client.ObjectKeyFromObject(healthy), healthy); err != nil {
-			return err
-		}
-		healthy.Spec.Template.DeepCopyInto(&md.Spec.Template)
-		md.Spec.ClusterName, md.Spec.Replicas = flow.Cluster, ptr.To(int32(1))
-		md.Spec.Template.Spec.InfrastructureRef.Name = "faulty"
-		return c.Create(ctx, md)
-	}
-}
-
-// update changes an object as it is in the management cluster.
-func update[T client.Object](ctx context.Context, flow *workflow.Workflow, object T, change func(T)) error {
-	c := flow.Stack.ManagementClient
-	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-		return err
-	}
-	before := object.DeepCopyObject().(client.Object)
-	change(object)
-	return c.Patch(ctx, object, client.MergeFrom(before))
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"text/template"
 	"time"
@@ -19,11 +20,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/test/framework"
 )
 
@@ -122,6 +125,60 @@ func (w *Workflow) Roll(ctx context.Context, instanceType string) error {
 		return err
 	}
 	return w.patchDeployment(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = next.Name })
+}
+
+// faulty is the name of the MachineDeployment that CreateFaulty creates, and of its template.
+const faulty = "faulty"
+
+// CreateFaulty creates a MachineDeployment of one Machine whose simulated instance has faults.
+func (w *Workflow) CreateFaulty(ctx context.Context, faults infrav1.SimFaults) error {
+	template := &infrav1.SimMachineTemplate{}
+	if err := w.Stack.ManagementClient.Get(ctx, w.key(w.Cluster+"-small"), template); err != nil {
+		return err
+	}
+	template.ObjectMeta = metav1.ObjectMeta{Namespace: w.Namespace, Name: faulty}
+	template.Spec.Template.Spec.Faults = faults
+	if err := w.Stack.ManagementClient.Create(ctx, template); err != nil {
+		return err
+	}
+	md := w.MachineDeployment()
+	if err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(md), md); err != nil {
+		return err
+	}
+	spec := clusterv1.MachineDeploymentSpec{ClusterName: w.Cluster, Replicas: ptr.To(int32(1)), Template: md.Spec.Template}
+	spec.Template.Spec.InfrastructureRef.Name = faulty
+	md = &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: faulty}, Spec: spec}
+	return w.Stack.ManagementClient.Create(ctx, md)
+}
+
+// DeleteFaulty deletes what CreateFaulty created.
+func (w *Workflow) DeleteFaulty(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Namespace: w.Namespace, Name: faulty}
+	return errors.Join(
+		w.Stack.ManagementClient.Delete(ctx, &clusterv1.MachineDeployment{ObjectMeta: meta}),
+		w.Stack.ManagementClient.Delete(ctx, &infrav1.SimMachineTemplate{ObjectMeta: meta}),
+	)
+}
+
+// Freeze sets the annotation with which an operator freezes the MachineDeployment. Thaw removes it.
+func (w *Workflow) Freeze(ctx context.Context) error {
+	return w.annotate(ctx, policyv1.FreezeAnnotation, "true")
+}
+
+// Thaw removes what Freeze sets.
+func (w *Workflow) Thaw(ctx context.Context) error {
+	return w.annotate(ctx, policyv1.FreezeAnnotation, "")
+}
+
+// annotate sets an annotation of the MachineDeployment. An empty value removes it.
+func (w *Workflow) annotate(ctx context.Context, name, value string) error {
+	return w.patchDeployment(ctx, func(md *clusterv1.MachineDeployment) {
+		if value == "" {
+			delete(md.Annotations, name)
+			return
+		}
+		metav1.SetMetaDataAnnotation(&md.ObjectMeta, name, value)
+	})
 }
 
 func (w *Workflow) patchDeployment(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package paralleldrain deletes twenty machines full of pods at once and watches that every
+// budget and every order is kept, and that nothing else has to wait. Its tests are all there
+// is to it.
 package paralleldrain
 
 import (

@@ -1,10 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package paralleldrain deletes twenty machines full of pods at once and watches that every
-// budget and every order is kept, and that nothing else has to wait. Its tests are all there
-// is to it.
-package paralleldrain
+// Package scheduler binds pods to Nodes in control planes under test, which have no scheduler.
+package scheduler
 
 import (
 	"cmp"
@@ -17,21 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scheduler binds each pod that has no Node to the emptiest one that takes pods; the control
-// plane under test has no scheduler of its own.
-type scheduler struct {
-	work client.WithWatch
-	// namespace whose pods are bound.
-	namespace string
-	// avoid is a Node that gets none.
-	avoid string
-	// load counts pods per Node.
-	load map[string]int
+// Scheduler binds each pod that has no Node to the Node with the fewest pods that takes any.
+type Scheduler struct {
+	// Client reaches the workload cluster.
+	Client client.WithWatch
+	// Namespace is that of the pods.
+	Namespace string
+	// Avoid is the name of a Node that gets no pods, if any.
+	Avoid string
+
+	load map[string]int // pods per Node
 }
 
-// run binds pods until ctx is over.
-func (s *scheduler) run(ctx context.Context) error {
-	stream, err := s.work.Watch(ctx, &corev1.PodList{}, client.InNamespace(s.namespace))
+// Run binds pods until ctx is over.
+func (s *Scheduler) Run(ctx context.Context) error {
+	s.load = map[string]int{}
+	stream, err := s.Client.Watch(ctx, &corev1.PodList{}, client.InNamespace(s.Namespace))
 	if err != nil {
 		return err
 	}
@@ -55,12 +54,12 @@ func (s *scheduler) run(ctx context.Context) error {
 	return nil
 }
 
-func (s *scheduler) bind(ctx context.Context, pod *corev1.Pod) error {
+func (s *Scheduler) bind(ctx context.Context, pod *corev1.Pod) error {
 	nodes := &corev1.NodeList{}
-	if err := s.work.List(ctx, nodes); err != nil {
+	if err := s.Client.List(ctx, nodes); err != nil {
 		return err
 	}
-	open := slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return n.Spec.Unschedulable || n.Name == s.avoid })
+	open := slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return n.Spec.Unschedulable || n.Name == s.Avoid })
 	if len(open) == 0 {
 		return nil
 	}
@@ -70,5 +69,5 @@ func (s *scheduler) bind(ctx context.Context, pod *corev1.Pod) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: best.Name},
 	}
-	return client.IgnoreNotFound(s.work.SubResource("binding").Create(ctx, pod, binding))
+	return client.IgnoreNotFound(s.Client.SubResource("binding").Create(ctx, pod, binding))
 }
