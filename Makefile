@@ -76,6 +76,10 @@ e2e-kubevirt: control-plane ## Run the KubeVirt driver with virt-controller and 
 e2e-alerts: control-plane $(SIMULATED) ## Test the alerts with Debian's Prometheus, which scrapes managers with injected faults, and the metrics of kube-state-metrics
 	@hack/e2e-alerts.sh $(ARGS)
 
+.PHONY: dashboards
+dashboards: control-plane $(SIMULATED) ## Draw the pictures of the dashboards in the docs from a run with simulated machines; needs Debian's Prometheus
+	@GOWORK=off go run -C test ./dashboards --prometheus "$$(hack/prometheus.sh)/prometheus" --dashboards "$(CURDIR)/monitoring/dashboards" --out "$(CURDIR)/docs/guides/dashboards"
+
 .PHONY: e2e
 e2e: control-plane build guest ## Boot containers with systemd that join by cloud-init, Ignition and kubeadm; needs root
 	@cd test && DROVER_E2E=1 GOWORK=off go test -count=1 -v -run 'TestContainer|TestAWrongChecksum' -timeout 60m ./vm

@@ -175,3 +175,28 @@ func TestEveryMetricIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestDashboardsHavePictures expects that pictures are drawn again when a panel is added or renamed.
+func TestDashboardsHavePictures(t *testing.T) {
+	t.Parallel()
+	guides := filepath.Join(root, "docs", "guides")
+	page, err := os.ReadFile(filepath.Join(guides, "monitoring.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, d := range readDashboards(t) {
+		path := "dashboards/" + uid + ".svg"
+		if !strings.Contains(string(page), "("+path+")") {
+			t.Errorf("monitoring.md does not show %s", path)
+		}
+		picture, err := os.ReadFile(filepath.Join(guides, path))
+		if err != nil {
+			t.Errorf("run make dashboards: %v", err)
+		}
+		for _, p := range d.Panels {
+			if !strings.Contains(string(picture), ">"+p.Title+"<") {
+				t.Errorf("the picture of %s has no panel %q: run make dashboards", uid, p.Title)
+			}
+		}
+	}
+}
