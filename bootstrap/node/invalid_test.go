@@ -61,6 +61,10 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 			s.Kubelet.ProviderID = "a:///b"
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"providerID":"a:///c"}`)}
 		}, "spec.kubelet.configuration.providerID"},
+		"a kubelet that does not keep the name of the server": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.TLSServerName = "api.example.test"
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"rotateCertificates":false}`)}
+		}, "spec.kubelet.configuration.rotateCertificates"},
 		"an expression where none is filled in": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"providerID":"{{ ds.meta_data.provider_id }}"}`)}
 		}, "spec.kubelet.configuration.providerID"},
