@@ -238,6 +238,31 @@ func TestNodeHasEachTaintOnce(t *testing.T) {
 	}
 }
 
+// TestTaintOfTheCloudProviderIsLeftToTheKubelet: it adds the taint itself, and the API server refuses a Node with two.
+func TestTaintOfTheCloudProviderIsLeftToTheKubelet(t *testing.T) {
+	t.Parallel()
+	const own = "node.cloudprovider.kubernetes.io/uninitialized"
+	for provider, want := range map[bootstrapv1.CloudProvider]bool{bootstrapv1.CloudProviderExternal: false, bootstrapv1.CloudProviderNone: true, "": true} {
+		for _, method := range []bootstrapv1.JoinMethod{bootstrapv1.JoinKubeletTLSBootstrap, bootstrapv1.JoinKubeadm} {
+			in := minimal(bootstrapv1.Ubuntu)
+			in.Spec.Join.Method, in.Spec.Kubelet.CloudProvider = method, provider
+			in.Spec.Kubelet.Taints = []corev1.Taint{{Key: own, Effect: "NoSchedule"}, {Key: own, Effect: "NoExecute"}}
+			n := describe(t, in)
+			text := unitOf(t, n, kubeletUnit).Content
+			if method == bootstrapv1.JoinKubeadm {
+				text, _ = contentAt(t, n, joinFile)
+			}
+			got := strings.Contains(text, own+":NoSchedule") || strings.Contains(text, `{"key":"`+own+`","effect":"NoSchedule"}`)
+			if got != want {
+				t.Errorf("with the cloud provider %q and the method %q the Node is given the taint: %t, want %t", provider, method, got, want)
+			}
+			if !strings.Contains(text, own+":NoExecute") && !strings.Contains(text, `{"key":"`+own+`","effect":"NoExecute"}`) {
+				t.Errorf("with the cloud provider %q and the method %q the taint of another effect is lost", provider, method)
+			}
+		}
+	}
+}
+
 // TestKubeadmPatchHasTheFieldsOfTheSpec: the configuration is the cluster's, which knows nothing of one group of machines.
 func TestKubeadmPatchHasTheFieldsOfTheSpec(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,10 @@ type distribution struct {
 	// modules is a shell command that installs the kernel modules that its images may lack; empty is none.
 	modules string
 
+	// rebootUpgraded is a shell command that reboots a host whose packages were upgraded, where cloud-init does not know whether
+	// that is needed; empty leaves it to cloud-init.
+	rebootUpgraded string
+
 	// networkd is true where its images configure the network with systemd-networkd, by that program's own defaults.
 	networkd bool
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -53,6 +54,20 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		"configuration with an unknown field": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"maxPod":1}`)}
 		}, "spec.kubelet.configuration"},
+		"taints that the command line overrides": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"registerWithTaints":[{"key":"k","effect":"NoSchedule"}]}`)}
+		}, "spec.kubelet.configuration.registerWithTaints"},
+		"a providerID that the command line overrides": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.ProviderID = "a:///b"
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"providerID":"a:///c"}`)}
+		}, "spec.kubelet.configuration.providerID"},
+		"a kubelet that does not keep the name of the server": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.TLSServerName = "api.example.test"
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"rotateCertificates":false}`)}
+		}, "spec.kubelet.configuration.rotateCertificates"},
+		"an expression where none is filled in": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"providerID":"{{ ds.meta_data.provider_id }}"}`)}
+		}, "spec.kubelet.configuration.providerID"},
 		"a mirror that is there twice": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Containerd.Mirrors = []bootstrapv1.RegistryMirror{{Registry: "docker.io", Endpoints: []string{"https://a.example", "https://b.example", "https://a.example"}}}
 		}, "spec.containerd.mirrors[0].endpoints[2]"},
@@ -235,6 +250,40 @@ func TestKubeletConfigurationIsMergedOverTheDefaults(t *testing.T) {
 	}
 	if strings.Contains(string(got), "kubeReserved") {
 		t.Error("null does not remove a field")
+	}
+}
+
+// TestDefaultsGiveWayToValuesThatExcludeThem: a kubelet does not start with both, and the user has written one of them only.
+func TestDefaultsGiveWayToValuesThatExcludeThem(t *testing.T) {
+	t.Parallel()
+	const parallel, period, critical = "maxParallelImagePulls", "shutdownGracePeriod", "shutdownGracePeriodCriticalPods"
+	for fragment, want := range map[string][]string{
+		`{}`:                                      {parallel, period, critical},
+		`{"serializeImagePulls":false}`:           {parallel, period, critical},
+		`{"serializeImagePulls":true}`:            {period, critical},
+		`{"shutdownGracePeriod":"0s"}`:            {parallel, period},
+		`{"shutdownGracePeriod":null}`:            {parallel},
+		`{"shutdownGracePeriod":"1m"}`:            {parallel, period, critical},
+		`{"shutdownGracePeriodByPodPriority":[]}`: {parallel, period, critical},
+		`{"shutdownGracePeriodByPodPriority":[{"priority":0,"shutdownGracePeriodSeconds":5}]}`: {parallel},
+		`{"serializeImagePulls":true,"maxParallelImagePulls":1}`:                               {parallel, period, critical},
+		`{"shutdownGracePeriod":"5s","shutdownGracePeriodCriticalPods":"2s"}`:                  {parallel, period, critical},
+	} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(fragment)}
+		config, err := kubeletConfiguration(ubuntu(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, field := range []string{parallel, period, critical} {
+			if strings.Contains(string(config), "\n"+field+": ") {
+				got = append(got, field)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with the fragment %s (-want +got):\n%s", fragment, diff)
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func registration(os distribution, k bootstrapv1.Kubelet) (nodeRegistration, err
 		}
 	}
 	var err error
-	if r.Taints, err = nodeTaints(k.Taints); err != nil {
+	if r.Taints, err = nodeTaints(k); err != nil {
 		return r, err
 	}
 	args, err := kubeletArgs(os, k)

@@ -125,7 +125,7 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]argument, error) {
 	} else if labels != "" {
 		args = append(args, argument{text: "--node-labels=" + labels})
 	}
-	taints, err := registerTaints(k.Taints)
+	taints, err := registerTaints(k)
 	if err != nil {
 		return nil, err
 	}
@@ -229,11 +229,15 @@ func mayLabel(key string) bool {
 	return !within("kubernetes.io") && !within("k8s.io")
 }
 
-// nodeTaints are the taints that a Node registers with: the one that the core removes, and those of the spec. One that is
+// externalTaint is the taint that a kubelet with an external cloud provider adds itself. The API server refuses a Node that has
+// it twice.
+var externalTaint = corev1.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+
+// nodeTaints are the taints that the kubelet is given: the one that the core removes, and those of the spec. One that is
 // there again is left out.
-func nodeTaints(given []corev1.Taint) ([]corev1.Taint, error) {
+func nodeTaints(k bootstrapv1.Kubelet) ([]corev1.Taint, error) {
 	all := []corev1.Taint{clusterv1.NodeUninitializedTaint}
-	for i, t := range given {
+	for i, t := range k.Taints {
 		field := "spec.kubelet.taints[" + itoa(i) + "]"
 		if problems := validation.IsQualifiedName(t.Key); len(problems) > 0 {
 			return nil, invalid(field+".key", "is not a taint key: %s", problems[0])
@@ -245,6 +249,9 @@ func nodeTaints(given []corev1.Taint) ([]corev1.Taint, error) {
 		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
 		default:
 			return nil, invalid(field+".effect", "must be NoSchedule, PreferNoSchedule or NoExecute")
+		}
+		if k.CloudProvider == bootstrapv1.CloudProviderExternal && externalTaint.MatchTaint(&t) {
+			continue
 		}
 		// A kubelet does not start with two of the same key and effect.
 		known := slices.IndexFunc(all, func(other corev1.Taint) bool { return other.MatchTaint(&t) })
@@ -258,8 +265,8 @@ func nodeTaints(given []corev1.Taint) ([]corev1.Taint, error) {
 	return all, nil
 }
 
-func registerTaints(given []corev1.Taint) (string, error) {
-	taints, err := nodeTaints(given)
+func registerTaints(k bootstrapv1.Kubelet) (string, error) {
+	taints, err := nodeTaints(k)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1beta1"
@@ -52,6 +53,7 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	dropExcluded(config, patch)
 	config = merge(config, patch)
 	out, err := yaml.Marshal(config)
 	if err != nil {
@@ -85,7 +87,44 @@ func kubeletFragment(in Input) (map[string]any, error) {
 	if err := checkHealthz(patch); err != nil {
 		return nil, err
 	}
-	return patch, nil
+	return patch, checkOverridden(patch, in.Spec.Kubelet.ProviderID)
+}
+
+// checkOverridden refuses what the kubelet would ignore, since its command line has the same, and what is only filled in there.
+func checkOverridden(patch map[string]any, providerID string) error {
+	const field = kubeletConfigurationField + "."
+	if taints := patch["registerWithTaints"]; taints != nil {
+		return invalid(field+"registerWithTaints", "is overridden by the kubelet's command line: use spec.kubelet.taints")
+	}
+	if id, _ := patch["providerID"].(string); id != "" && (providerID != "" || hasJinja(id) || variable.MatchString(id)) {
+		return invalid(field+"providerID", "is overridden by spec.kubelet.providerID, and nothing is filled in here: use that field alone")
+	}
+	return nil
+}
+
+// dropExcluded removes the defaults with which a kubelet does not start beside a value of the operator's fragment.
+func dropExcluded(defaults, patch map[string]any) {
+	const period, critical = "shutdownGracePeriod", "shutdownGracePeriodCriticalPods"
+	if patch["serializeImagePulls"] == true {
+		delete(defaults, "maxParallelImagePulls")
+	}
+	if byPriority, _ := patch["shutdownGracePeriodByPodPriority"].([]any); len(byPriority) > 0 {
+		delete(defaults, period)
+		delete(defaults, critical)
+	}
+	if whole, set := patch[period]; set && durationOf(whole) < durationOf(defaults[critical]) {
+		delete(defaults, critical)
+	}
+}
+
+// durationOf returns a duration of a KubeletConfiguration; zero for anything else, as without the field.
+func durationOf(value any) time.Duration {
+	text, _ := value.(string)
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
 }
 
 // checkHealthz refuses to move the endpoint of the host's health check.

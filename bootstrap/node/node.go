@@ -222,6 +222,7 @@ func Describe(in Input) (*Node, error) {
 		addNetworkd,   // what systemd-networkd leaves alone
 		addTrustedCAs, // the operator's certificate authorities
 		addModules,    // kernel modules that images lack
+		addUpgrade,    // the reboot after packages were upgraded
 		addHealthCheck,
 		addOwn,   // what only this operating system has
 		addEarly, // what packages and subscriptions need before them

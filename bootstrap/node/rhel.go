@@ -21,6 +21,8 @@ func enterprise() distribution {
 		packages:     true,
 		packageProxy: dnfProxy,
 		time:         chronyd,
+
+		rebootUpgraded: rebootUpgraded,
 		setup: []string{
 			// The distribution's policies have no rules for a kubelet and its containers.
 			"if [ -e /etc/selinux/config ]; then setenforce 0 || true; sed -i 's/^SELINUX=enforcing$/SELINUX=permissive/' /etc/selinux/config; fi",

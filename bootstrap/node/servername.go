@@ -24,6 +24,13 @@ func addServerName(n *Node, _ distribution, in Input) error {
 	if name == "" {
 		return nil
 	}
+	fragment, err := kubeletFragment(in)
+	if err != nil {
+		return err
+	}
+	if fragment["rotateCertificates"] == false { // then it reads the file as soon as it has written it
+		return invalid(kubeletConfigurationField+".rotateCertificates", "must not be false where the API server is verified by another name than that of its endpoint: the kubelet leaves that name out")
+	}
 	n.Files = append(n.Files, File{Path: serverNameScript, Mode: 0o755, Content: []byte(strings.Replace(keepServerName, "SERVER_NAME", name, 1))})
 	for i := range n.Units {
 		if n.Units[i].Name == kubeletUnit {

@@ -156,7 +156,7 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
 	return func(yield func(driver.AttachedObject, error) bool) {
 		for volume, err := range d.attachedVolumes(ctx) {
-			if err != nil || isOf(owner, volume.Identity) {
+			if err != nil || isListed(owner, volume.Identity) {
 				if !yield(volume, d.toRetryableError(err)) || err != nil {
 					return
 				}
@@ -172,7 +172,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 			if claimed.ReservedIP != "" {
 				attached.Kind = "SSH key and reserved IP"
 			}
-			if isOf(owner, claimed.Identity) && !yield(attached, nil) {
+			if isListed(owner, claimed.Identity) && !yield(attached, nil) {
 				return
 			}
 		}
@@ -203,7 +203,7 @@ func (d *Driver) yieldReservedIPs(ctx context.Context, owner driver.Owner, yield
 		holder := toInstance(ip.Droplet)
 		attached := driver.AttachedObject{Kind: "reserved IP", ID: ip.IP, Identity: holder.Identity, Created: holder.Created}
 		attached.Identity.ProviderID = ""
-		if isOf(owner, attached.Identity) && !yield(attached, nil) {
+		if isListed(owner, attached.Identity) && !yield(attached, nil) {
 			return
 		}
 	}

@@ -283,23 +283,16 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				return
 			}
 			instance := d.toInstance(droplet)
-			if isOf(owner, instance.Identity) && !yield(instance, nil) {
+			if isListed(owner, instance.Identity) && !yield(instance, nil) {
 				return
 			}
 		}
 	}
 }
 
-// isOf reports whether something belongs to an owner; an empty owner has everything that has a UID.
-func isOf(owner driver.Owner, id driver.Identity) bool {
-	switch {
-	case owner.UID != "":
-		return owner.UID == id.Owner.UID
-	case owner.Name != "":
-		return owner.Owns(id.Owner)
-	default:
-		return id.UID != ""
-	}
+// isListed reports whether a list for an owner has something; what has no UID is in none.
+func isListed(owner driver.Owner, id driver.Identity) bool {
+	return id.UID != "" && owner.Selects(id.Owner)
 }
 
 // listByTag yields the Droplets with a tag over all pages, the oldest first, and a failure last.

@@ -47,7 +47,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 	if err != nil {
 		return driver.Instance{}, toCreateError(err, "spec.image")
 	}
-	input := request.Input{Spec: req.Config.Spec, Zone: req.Config.Zone, Identity: req.Identity, UserData: req.UserData}
+	input := request.Input{Spec: req.Config.Spec, Zone: req.Config.Zone, Identity: req.Identity, UserData: req.UserData, Format: req.Format}
 	message, err := request.Instance(input)
 	if err != nil {
 		return driver.Instance{}, err
@@ -239,13 +239,14 @@ func (d *Driver) deleteLeft(ctx context.Context, id driver.Identity, left *compu
 	return nil
 }
 
-// accepted returns an instance that was found, unless its creation may still fail.
+// accepted returns an instance that was found, unless its creation may still fail, or has failed: an earlier process may have
+// begun to delete what that left.
 func (d *Driver) accepted(id driver.Identity, found *compute.Instance) (driver.Instance, error) {
 	instance, err := id.Checked(toInstance(found))
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	if mayFail(found) {
+	if mayFail(found) || found.Status == compute.Instance_DELETING {
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	}
 	return instance, nil // its creation is remembered, because a list may not have it yet

@@ -177,6 +177,29 @@ func TestFailedCreationLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestDyingInstanceIsNotTheMachines: an earlier process has begun to delete what a failed creation left. It is not taken for the
+// machine's instance, which would then be missing for ever.
+func TestDyingInstanceIsNotTheMachines(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, yandexfake.Options{OperationReads: 1, DeletingReads: 6})
+	before := w.connect(t)
+	w.cloud.FailNext(yandexfake.Fault{Operation: codes.ResourceExhausted, Message: "Not enough resources", LeavesInstance: true})
+	req := newRequest(identity, newConfig(t, unchanged))
+	for range 20 {
+		if w.cloud.Counts()["Instance/Delete"] > 0 {
+			break
+		}
+		if _, err := before.Create(t.Context(), req); !driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want an UnfinishedError", err)
+		}
+	}
+	w.advance(time.Minute)
+	created, err := create(t, w.connectRestarted(t), req)
+	if err != nil || created.State == driver.Stopping {
+		t.Errorf("got an instance that is %s, and %v", created.State, err)
+	}
+}
+
 // TestShortageOfDisks is told as one, and of the request only: the platform may have capacity.
 func TestShortageOfDisks(t *testing.T) {
 	t.Parallel()

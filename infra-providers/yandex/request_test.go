@@ -101,6 +101,20 @@ func TestUserDataThatDoesNotFit(t *testing.T) {
 	}
 }
 
+// TestIgnitionIsRefused before anything costs money: nothing on an instance of Yandex Cloud reads it.
+func TestIgnitionIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, yandexfake.Options{})
+	req := newRequest(identity, newConfig(t, unchanged))
+	req.UserData, req.Format = []byte(`{"ignition":{"version":"3.4.0"}}`), "ignition"
+	if _, err := w.connect(t).Create(t.Context(), req); !driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), "cloud-init") {
+		t.Errorf("got %v, want an InvalidConfigurationError that names the alternative", err)
+	}
+	if left := w.cloud.Leftovers(); len(left) > 0 {
+		t.Errorf("%q was created", left)
+	}
+}
+
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, yandexfake.Options{})

@@ -54,28 +54,69 @@ type podSelector struct {
 	pod, namespace labels.Selector
 }
 
+// maxTerms is how many parts all rules of a namespace may have together: rules, their entries for machines and pods, and the
+// labels and values of selectors. Each drain reads all of them in each pass.
+const maxTerms = 20_000
+
 // RulesFor picks the rules about the subject out of those of its namespace. The error joins one
-// InvalidRuleError per rule that is, or may be, about the subject and cannot be read.
+// InvalidRuleError per rule that is, or may be, about the subject and cannot be read. Of rules that have more than maxTerms
+// together, the first by name that exceeds it is one of these, whatever it is about.
 func RulesFor(subject RuleInput, all []clusterv1.MachineDrainRule) (Rules, error) {
 	var rules Rules
 	var errs []error
-	for i := range all {
-		applies, err := appliesToMachine(subject, &all[i])
+	left := maxTerms
+	for _, each := range byName(all) {
+		if left -= terms(&each.Spec); left < 0 {
+			err := fmt.Errorf("this rule and those with names before it have more than %d entries, labels and values together", maxTerms)
+			errs = append(errs, invalid(each, field.NewPath("spec"), err))
+			break
+		}
+		applies, err := appliesToMachine(subject, each)
 		if err == nil && !applies {
 			continue
 		}
 		if err == nil {
 			var r rule
-			if r, err = parse(&all[i]); err == nil {
+			if r, err = parse(each); err == nil {
 				rules = append(rules, r)
 				continue
 			}
 		}
 		errs = append(errs, err)
 	}
-	slices.SortFunc(rules, func(a, b rule) int { return cmp.Compare(a.name, b.name) })
-	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return rules, errors.Join(errs...)
+}
+
+func byName(all []clusterv1.MachineDrainRule) []*clusterv1.MachineDrainRule {
+	sorted := make([]*clusterv1.MachineDrainRule, 0, len(all))
+	for i := range all {
+		sorted = append(sorted, &all[i])
+	}
+	slices.SortFunc(sorted, func(a, b *clusterv1.MachineDrainRule) int { return cmp.Compare(a.Name, b.Name) })
+	return sorted
+}
+
+// terms counts the parts of a rule.
+func terms(spec *clusterv1.MachineDrainRuleSpec) int {
+	n := 1 + len(spec.Machines) + len(spec.Pods)
+	count := func(selector *metav1.LabelSelector) {
+		if selector == nil {
+			return
+		}
+		n += len(selector.MatchLabels)
+		for _, expression := range selector.MatchExpressions {
+			n += 1 + len(expression.Values)
+		}
+	}
+	for _, m := range spec.Machines {
+		count(m.Selector)
+		count(m.ClusterSelector)
+	}
+	for _, p := range spec.Pods {
+		count(p.Selector)
+		count(p.NamespaceSelector)
+	}
+	return n
 }
 
 // appliesToMachine is an error only where the part that cannot be read decides.

@@ -5,6 +5,7 @@ package drainplan
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,10 @@ func unreadable() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 }
 
+func manyValues(n int) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In", Values: slices.Repeat([]string{"b"}, n)}}}
+}
+
 func TestRulesForPicksThoseOfTheMachineByName(t *testing.T) {
 	t.Parallel()
 	const drain, skip = clusterv1.MachineDrainRuleDrainBehaviorDrain, clusterv1.MachineDrainRuleDrainBehaviorSkip
@@ -56,6 +61,13 @@ func TestRulesForPicksThoseOfTheMachineByName(t *testing.T) {
 		"takes a rule without selectors, in the order of names": {
 			rules: []clusterv1.MachineDrainRule{drainRule("b", drain), drainRule("a", skip)},
 			want:  []string{"a", "b"},
+		},
+		"reads as many labels and values as a namespace may have, and names the rule that exceeds it": {
+			rules: []clusterv1.MachineDrainRule{
+				drainRule("c", drain, forPods(pod{Selector: manyValues(maxTerms)})), drainRule("a", drain, forPods(pod{Selector: manyValues(maxTerms - 3)})),
+			},
+			want:    []string{"a"},
+			invalid: map[string]string{"c": "spec"},
 		},
 		"requires both parts of one selector to match": {
 			rules: []clusterv1.MachineDrainRule{

@@ -121,7 +121,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 			count(csr, undecided)
 			log.V(1).Info("could not approve certificate request", "message", err.Error())
 			a.reportForbidden(err)
-			return err
+			return errors.Join(err, a.release(ctx, csr, node, err))
 		}
 		count(csr, approved)
 		a.emitApproval(csr, machine)
@@ -133,9 +133,13 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 // reportForbidden makes an event of an error by which a permission is missing, or a policy refuses the approval: API servers
 // answer that with other statuses.
 func (a *approver) reportForbidden(err error) {
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+	if isRefusedByServer(err) {
 		a.events.decisionForbidden(a.cluster, err)
 	}
+}
+
+func isRefusedByServer(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // decide returns the Machine that a request must come from, or nil where it is not of one of this Cluster. The error is a
@@ -225,6 +229,32 @@ func (a *approver) claim(ctx context.Context, csr *certificatesv1.CertificateSig
 	default:
 		return &policy.Refusal{Reason: "the bootstrap token of the Machine has been used for another Node or key: if the host has lost its key, delete the Machine"}
 	}
+}
+
+// release unbinds a token from the key of a request whose approval the API server has refused, so that there is no certificate
+// for it. Until approvals are permitted, the kubelet may have given the request up and made another with another key.
+func (a *approver) release(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, node string, cause error) error {
+	if !isRefusedByServer(cause) || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
+		return nil
+	}
+	secret, err := a.tokenOf(ctx, csr.Spec.Username)
+	if secret == nil || err != nil {
+		return err
+	}
+	key, err := policy.Key(csr)
+	if err != nil || secret.Annotations[tokenKeyAnnotation] != node+"/"+key {
+		return err
+	}
+	released := secret.DeepCopy()
+	delete(released.Annotations, tokenKeyAnnotation)
+	patch, err := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}).Data(released)
+	if err != nil {
+		return err
+	}
+	if _, err := a.connection.Core.Secrets(secret.Namespace).Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("removing the key from the bootstrap token: %w", err)
+	}
+	return nil
 }
 
 // find returns the Machine of this Cluster that matches, and its host.

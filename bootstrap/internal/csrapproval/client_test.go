@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,32 +140,11 @@ func TestTokenIsNotBoundToAKeyThatIsLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, bootstrapv1.AddToScheme} {
-				if err := add(scheme); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
-			machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: "uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}}}
-			management := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, machine).Build()
-			remote := fake.NewClientset(&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef", ResourceVersion: "1", Labels: map[string]string{bootstrapv1.MachineUIDLabel: "uid"}},
-				Type:       corev1.SecretTypeBootstrapToken,
-			})
-			recorder := events.NewFakeRecorder(10)
-			a := &approver{
-				client: management, live: management, events: newRecorder(recorder), cluster: cluster, log: logr.Discard(),
-				connection: &workload.Connection{Core: remote.CoreV1(), Discovery: remote.DiscoveryV1(), Certificates: remote.CertificatesV1()},
-			}
+			a, remote, recorder := approverOfToken(t)
 			var got []int
 			for i, age := range test.ages {
-				csr := firstRequest(t, "m1")
-				csr.Name, csr.UID, csr.GenerateName = fmt.Sprintf("csr-%d", i), types.UID(strconv.Itoa(i)), test.generateName
-				csr.Spec.Username, csr.CreationTimestamp = "system:bootstrap:abcdef", metav1.NewTime(time.Now().Add(-age))
-				if _, err := remote.CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				csr := requestOfToken(t, remote, fmt.Sprintf("csr-%d", i))
+				csr.GenerateName, csr.CreationTimestamp = test.generateName, metav1.NewTime(time.Now().Add(-age))
 				if err := a.review(t.Context(), csr); err != nil {
 					t.Fatal(err)
 				}
@@ -186,6 +164,79 @@ func TestTokenIsNotBoundToAKeyThatIsLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTokenIsNotBoundByARefusedApproval: by the time that approvals are permitted, the kubelet has given its request up and made
+// another, with another key.
+func TestTokenIsNotBoundByARefusedApproval(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "certificatesigningrequests"}
+	for name, test := range map[string]struct {
+		answer error
+		bound  bool
+	}{
+		"without the permission": {apierrors.NewForbidden(resource, "csr", errors.New("not approved here")), false},
+		"by a policy":            {apierrors.NewBadRequest("not approved here"), false},
+		"without an answer":      {apierrors.NewTimeoutError("no answer", 1), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, remote, _ := approverOfToken(t)
+			var answer error
+			remote.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) { return answer != nil, nil, answer })
+			answer = test.answer
+			if err := a.review(t.Context(), requestOfToken(t, remote, "csr-1")); !errors.Is(err, test.answer) {
+				t.Fatalf("err = %v", err)
+			}
+			answer = nil
+			later := requestOfToken(t, remote, "csr-2")
+			if err := a.review(t.Context(), later); err != nil {
+				t.Fatal(err)
+			}
+			after, err := remote.CertificatesV1().CertificateSigningRequests().Get(t.Context(), later.Name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if approved := len(after.Status.Conditions) > 0; approved == test.bound {
+				t.Errorf("a request with another key was approved: %t", approved)
+			}
+		})
+	}
+}
+
+// approverOfToken reviews requests of one Machine, m1, for which there is a token.
+func approverOfToken(t *testing.T) (*approver, *fake.Clientset, *events.FakeRecorder) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, bootstrapv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: "uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}}}
+	management := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, machine).Build()
+	remote := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef", ResourceVersion: "1", Labels: map[string]string{bootstrapv1.MachineUIDLabel: "uid"}},
+		Type:       corev1.SecretTypeBootstrapToken,
+	})
+	recorder := events.NewFakeRecorder(10)
+	return &approver{
+		client: management, live: management, events: newRecorder(recorder), cluster: cluster, log: logr.Discard(),
+		connection: &workload.Connection{Core: remote.CoreV1(), Discovery: remote.DiscoveryV1(), Certificates: remote.CertificatesV1()},
+	}, remote, recorder
+}
+
+// requestOfToken makes a request by the holder of the token, with a new key.
+func requestOfToken(t *testing.T, remote *fake.Clientset, name string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	csr := firstRequest(t, "m1")
+	csr.Name, csr.UID, csr.GenerateName = name, types.UID(name), "csr-"
+	csr.Spec.Username, csr.CreationTimestamp = "system:bootstrap:abcdef", metav1.NewTime(time.Now())
+	if _, err := remote.CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return csr
 }
 
 // TestTokenIsNotGoodForAnExistingNode: a Node of the Machine's name may be one of the control plane, or one that was made to look like it.

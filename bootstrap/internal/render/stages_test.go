@@ -113,7 +113,7 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 		"rhel with a subscription": {subscribed, "node-1", []string{
 			"subscription-manager identity",
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
-			"dnf -y upgrade", "dnf -y install chrony",
+			"dnf -y upgrade", "dnf -y install chrony", "systemctl reboot",
 		}, enterprise, nil},
 		"rhel by a user": {cases()["rhel-user"], "node-1", []string{
 			"subscription-manager identity",
@@ -123,7 +123,7 @@ func TestCloudInitBootsTheHost(t *testing.T) {
 			"update-ca-trust extract",
 			"subscription-manager config --server.proxy_scheme=http --server.proxy_hostname=proxy.example.test --server.proxy_port=3128 --server.proxy_user=user --server.proxy_password=pa ss",
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test:443/rhsm",
-			"dnf -y upgrade", "dnf -y install chrony",
+			"dnf -y upgrade", "dnf -y install chrony", "systemctl reboot",
 		}, enterprise, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -25,6 +26,9 @@ import (
 // userDataKey is the metadata item of the bootstrap data, which cloud-init reads.
 const userDataKey = "user-data"
 
+// ignition is the format of bootstrap data that nothing on an instance reads.
+const ignition = "ignition"
+
 // MaxUserData is the maximum size of the value of a metadata item, in bytes.
 const MaxUserData = 256 << 10
 
@@ -34,6 +38,8 @@ type Input struct {
 	Zone     string
 	Identity driver.Identity
 	UserData []byte
+	// Format is the format of UserData.
+	Format string
 }
 
 // Instance returns the request for the instance of an input, to which Attach adds the disks. It fails with
@@ -173,6 +179,9 @@ func metadata(input Input) (map[string]string, error) {
 	switch {
 	case len(input.UserData) == 0:
 		return all, nil
+	case input.Format == ignition:
+		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: errors.New(
+			"the host would never join, because Ignition has no platform for Yandex Cloud: use an operating system with cloud-init")}
 	case len(input.UserData) > MaxUserData:
 		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf(
 			"%d bytes are more than the %d that Compute Cloud accepts: move files to an image or to a download", len(input.UserData), MaxUserData)}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/runtime/envtest"
 )
 
@@ -93,6 +94,12 @@ func TestActionsWriteOneFieldOnly(t *testing.T) {
 			want:  func(md *clusterv1.MachineDeployment) { annotate(md, "drover.io/rollback-to", "1") },
 			says:  "MachineDeployment web rolls back to revision 1\n",
 		},
+		"undo-while-paused": {
+			args:  []string{"rollout", "undo", "web"},
+			setup: func(md *clusterv1.MachineDeployment) { md.Spec.Paused = new(true) },
+			want:  func(md *clusterv1.MachineDeployment) { annotate(md, "drover.io/rollback-to", "previous") },
+			says:  "MachineDeployment web rolls back to revision previous once it is resumed\n",
+		},
 		"restart": {
 			args: []string{"rollout", "restart", "web"},
 			want: func(md *clusterv1.MachineDeployment) { md.Spec.Rollout.After = metav1.NewTime(noon) },
@@ -155,7 +162,7 @@ func TestActionsThatCannotWorkAreRefused(t *testing.T) {
 	}{
 		"a MachineSet of a MachineDeployment is not frozen": {[]string{"freeze", "machineset/web-new"}, "MachineSet web-new belongs to MachineDeployment web: name that"},
 		"a Machine is not frozen":                           {[]string{"freeze", "machine/alone"}, "Machine cannot be frozen"},
-		"a revision that does not exist":                    {[]string{"rollout", "undo", "web", "--to-revision=9"}, "there is no revision 9; 2, 1 are kept"},
+		"a revision that does not exist":                    {[]string{"rollout", "undo", "web", "--to-revision=9"}, "there is no revision 9; kept: 1"},
 		"a negative revision":                               {[]string{"rollout", "undo", "web", "--to-revision=-1"}, "--to-revision must not be negative"},
 		"a rollout that is not paused":                      {[]string{"rollout", "resume", "web"}, "MachineDeployment web is not paused"},
 		"the rollout of a Machine":                          {[]string{"rollout", "pause", "machine/alone"}, "Machine has no rollout"},
@@ -170,6 +177,21 @@ func TestActionsThatCannotWorkAreRefused(t *testing.T) {
 				t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 			}
 		})
+	}
+}
+
+// TestRestartOfAPausedRolloutIsRefused: nothing would be replaced until it is resumed.
+func TestRestartOfAPausedRolloutIsRefused(t *testing.T) {
+	t.Parallel()
+	key := pool(t, "restart-while-paused")
+	md := deploymentOf(t, key)
+	md.Spec.Paused = new(true)
+	if err := management.Client(t).Update(t.Context(), md); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, admin(t, management), "rollout", "restart", "web", "--namespace", key.Namespace)
+	if got.code != Failed || !strings.Contains(got.err, "MachineDeployment web is paused: resume it first") {
+		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
 
@@ -427,6 +449,14 @@ func TestDrainDryRunReportsForbiddenEviction(t *testing.T) {
 	got := run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
 	if got.code != NotWell || !strings.Contains(got.out, "blocked  default/web: ") || !strings.Contains(got.out, `User "reads" cannot create resource "pods/eviction"`) {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
+	}
+	infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "refused-drains", Name: "m"}}
+	if err := management.Client(t).Delete(t.Context(), infra); err != nil {
+		t.Fatal(err)
+	}
+	got = run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
+	if got.code != Well || !strings.Contains(got.out, "The Machine is not drained at all: its SimMachine m is being deleted or gone") {
+		t.Errorf("without its SimMachine: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	m := &clusterv1.Machine{}
 	if err := management.Client(t).Get(t.Context(), client.ObjectKey{Namespace: "refused-drains", Name: "m"}, m); err != nil {

@@ -58,7 +58,7 @@ func newDrain(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		exempt := notDrained(m, cluster)
+		exempt := notDrained(m, cluster, instanceEnds(cmd.Context(), reader, m))
 		if done, err := s.structured(o, plan); err != nil || done {
 			return notWell(err, exempt == "" && blocked(plan))
 		}
@@ -68,13 +68,22 @@ func newDrain(s *session) *cobra.Command {
 	return cmd
 }
 
+// instanceEnds reports whether the infrastructure machine of a Machine is being deleted or gone. One that cannot be read counts
+// as there.
+func instanceEnds(ctx context.Context, reader *object.Reader, m *clusterv1.Machine) bool {
+	infra, err := reader.Referenced(ctx, m.Namespace, m.Spec.InfrastructureRef)
+	return object.IsNotFound(err) || err == nil && infra != nil && infra.GetDeletionTimestamp() != nil
+}
+
 // notDrained is why a Machine is deleted without a drain; empty if it is drained.
-func notDrained(m *clusterv1.Machine, cluster *clusterv1.Cluster) string {
+func notDrained(m *clusterv1.Machine, cluster *clusterv1.Cluster, instanceEnds bool) string {
 	switch {
 	case hasKey(m.Annotations, clusterv1.ExcludeNodeDrainingAnnotation):
 		return "it has the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
 	case !cluster.DeletionTimestamp.IsZero():
 		return "its Cluster is being deleted"
+	case instanceEnds:
+		return fmt.Sprintf("its %s %s is being deleted or gone", m.Spec.InfrastructureRef.Kind, m.Spec.InfrastructureRef.Name)
 	}
 	return ""
 }

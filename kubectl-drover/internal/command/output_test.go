@@ -88,7 +88,7 @@ func TestOtherKindsAreRefused(t *testing.T) {
 		"Cluster has no console: name a machine":                           {"logs", "cluster/shop"},
 		"MachineSet has no Node: name a machine":                           {"drain", "--dry-run", "machineset/web-new"},
 		"MachineSet has no rollout: name a machinedeployment":              {"rollout", "status", "machineset/web-new"},
-		"revision 2 is the current one":                                    {"rollout", "undo", "web", "--to-revision=2"},
+		"revision 2 has the current template":                              {"rollout", "undo", "web", "--to-revision=2"},
 		`there is no Cluster "none"`:                                       {"describe", "cluster", "none"},
 		"unknown command":                                                  {"frobnicate"},
 		"name a file with -f":                                              {"diff"},

@@ -34,7 +34,10 @@ func newRollout(s *session) *cobra.Command {
 		},
 	}
 	cmd.AddCommand(newRolloutStatus(s), newRolloutHistory(s), newRolloutUndo(s),
-		s.newRolloutChange("restart", "Replace every Machine, as a rollout does", "sets spec.rollout.after to now", "restarts", func(*clusterv1.MachineDeployment) (map[string]any, error) {
+		s.newRolloutChange("restart", "Replace every Machine, as a rollout does", "sets spec.rollout.after to now", "restarts", func(md *clusterv1.MachineDeployment) (map[string]any, error) {
+			if ptr.Deref(md.Spec.Paused, false) {
+				return nil, fmt.Errorf("MachineDeployment %s is paused: resume it first", md.Name)
+			}
 			return spec("rollout", map[string]any{"after": s.env.Now().UTC().Format(time.RFC3339)}), nil
 		}),
 		s.newRolloutChange("pause", "Stop a rollout where it is", "sets spec.paused", "paused", func(*clusterv1.MachineDeployment) (map[string]any, error) {
@@ -132,7 +135,11 @@ func newRolloutUndo(s *session) *cobra.Command {
 			return errors.New(problem)
 		}
 		body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{rollout.RollbackAnnotation: value}}}
-		return s.change(cmd.Context(), p, reader, md, body, "rolls back to revision "+value)
+		done := "rolls back to revision " + value
+		if ptr.Deref(md.Spec.Paused, false) {
+			done += " once it is resumed"
+		}
+		return s.change(cmd.Context(), p, reader, md, body, done)
 	}
 	return cmd
 }

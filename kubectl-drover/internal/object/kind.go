@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -50,6 +51,12 @@ var Known = []Kind{Cluster, MachineDeployment, MachineSet, Machine, MachineHealt
 
 // Is reports whether it is another kind, in whatever version: other projects have kinds of the same names in groups of their own.
 func (k Kind) Is(other Kind) bool { return k.GroupKind() == other.GroupKind() }
+
+// Owns reports whether an owner reference leads to an object of the kind, in whatever version.
+func (k Kind) Owns(owner *metav1.OwnerReference) bool {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && gv.Group == k.Group && owner.Kind == k.Kind
+}
 
 // Title is how a message names the kind: with its group where a kind that is known has the same name.
 func (k Kind) Title() string {

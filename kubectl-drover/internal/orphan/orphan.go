@@ -175,7 +175,7 @@ func (m owners) missing(o *metav1.PartialObjectMetadata) string {
 		return ""
 	case owner == nil:
 		return "no Machine owns it or refers to it"
-	case !isMachine(owner):
+	case !object.Machine.Owns(owner): // other projects have kinds of that name
 		return ""
 	}
 	return "its Machine " + owner.Name + " does not exist"
@@ -184,14 +184,8 @@ func (m owners) missing(o *metav1.PartialObjectMetadata) string {
 // has reports of an owner in a namespace whether it is a Machine that exists.
 func (m owners) has(namespace string) func(metav1.OwnerReference) bool {
 	return func(owner metav1.OwnerReference) bool {
-		return isMachine(&owner) && (m.uids[owner.UID] || m.names[namespace+"/"+owner.Name])
+		return object.Machine.Owns(&owner) && (m.uids[owner.UID] || m.names[namespace+"/"+owner.Name])
 	}
-}
-
-// isMachine reports whether an owner is a Machine of Cluster API: other projects have kinds of that name.
-func isMachine(owner *metav1.OwnerReference) bool {
-	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && gv.Group == object.Machine.Group && owner.Kind == object.Machine.Kind
 }
 
 // held has why nothing may be deleted for a Cluster, by namespace and name. In a management cluster that was restored or copied,

@@ -72,7 +72,8 @@ type Revision struct {
 	Revision   int64  `json:"revision"`
 	MachineSet string `json:"machineSet"`
 	Replicas   int32  `json:"replicas"`
-	// Current means that it is the template of the MachineDeployment.
+	// Current means that it is the newest one with the template of the MachineDeployment. None is as long as the rollout of a
+	// changed template has not begun, as while that is paused or blocked.
 	Current        bool        `json:"current,omitempty"`
 	Version        string      `json:"version,omitempty"`
 	Infrastructure string      `json:"infrastructure"`
@@ -80,6 +81,9 @@ type Revision struct {
 	Created        metav1.Time `json:"created"`
 	// Earlier are revisions that it had before.
 	Earlier []string `json:"earlier,omitempty"`
+
+	// same means that it has the template of the MachineDeployment, so that nothing would be restored.
+	same bool
 }
 
 // Revisions are those of a MachineDeployment, the newest first.
@@ -101,7 +105,7 @@ func History(ctx context.Context, r *object.Reader, md *clusterv1.MachineDeploym
 			if owner := metav1.GetControllerOfNoCopy(set); owner == nil || owner.UID != md.UID {
 				continue
 			}
-			found.Revisions = append(found.Revisions, revisionOf(set, current))
+			found.Revisions = append(found.Revisions, revisionOf(set, md, current))
 		}
 		return nil
 	}, client.InNamespace(md.Namespace))
@@ -109,11 +113,11 @@ func History(ctx context.Context, r *object.Reader, md *clusterv1.MachineDeploym
 	return found, err
 }
 
-func revisionOf(set *clusterv1.MachineSet, current int64) Revision {
+func revisionOf(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, current int64) Revision {
 	number, _ := strconv.ParseInt(set.Annotations[clusterv1.RevisionAnnotation], 10, 64)
-	spec := set.Spec.Template.Spec
+	spec, same := set.Spec.Template.Spec, len(replacing(&set.Spec.Template, &md.Spec.Template)) == 0
 	r := Revision{
-		Revision: number, MachineSet: set.Name, Replicas: ptr.Deref(set.Status.Replicas, 0), Current: number == current, Version: spec.Version,
+		Revision: number, MachineSet: set.Name, Replicas: ptr.Deref(set.Status.Replicas, 0), Current: same && number == current, same: same, Version: spec.Version,
 		Infrastructure: spec.InfrastructureRef.Kind + "/" + spec.InfrastructureRef.Name, Created: set.CreationTimestamp,
 	}
 	if spec.Bootstrap.ConfigRef.IsDefined() {
@@ -125,25 +129,25 @@ func revisionOf(set *clusterv1.MachineSet, current int64) Revision {
 	return r
 }
 
-// CannotRestore is why a revision, or with 0 the one before the current one, cannot be restored; empty if it can.
+// CannotRestore is why a revision, or with 0 the one before the current one, cannot be restored; empty if it can. As the controller
+// does, it looks at templates and not at which revision is current: a template whose rollout has not begun has none.
 func (r Revisions) CannotRestore(revision int64) string {
 	var kept []string
 	for _, each := range r.Revisions {
-		if each.Current {
-			if each.Revision == revision {
-				return fmt.Sprintf("revision %d is the current one", revision)
-			}
-			continue
-		}
-		if revision == 0 || each.Revision == revision || slices.Contains(each.Earlier, strconv.FormatInt(revision, 10)) {
+		switch {
+		case each.same && each.Revision == revision && revision > 0:
+			return fmt.Sprintf("revision %d has the current template", revision)
+		case each.same || each.Revision == 0:
+		case revision == 0, each.Revision == revision, slices.Contains(each.Earlier, strconv.FormatInt(revision, 10)):
 			return ""
+		default:
+			kept = append(kept, strconv.FormatInt(each.Revision, 10))
 		}
-		kept = append(kept, strconv.FormatInt(each.Revision, 10))
 	}
 	if len(kept) == 0 {
 		return fmt.Sprintf("MachineDeployment %s has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept", r.Deployment)
 	}
-	return fmt.Sprintf("there is no revision %d; %s are kept", revision, strings.Join(kept, ", "))
+	return fmt.Sprintf("there is no revision %d; kept: %s", revision, strings.Join(kept, ", "))
 }
 
 // Text is a table.

@@ -96,7 +96,7 @@ func TestStateOf(t *testing.T) {
 // TestCannotRestore has revisions of which one is current, and had others before.
 func TestCannotRestore(t *testing.T) {
 	t.Parallel()
-	three := []Revision{{Revision: 5, Current: true, Earlier: []string{"2"}}, {Revision: 4, Earlier: []string{"1", "3"}}, {Revision: 0}}
+	three := []Revision{{Revision: 5, Current: true, same: true, Earlier: []string{"2"}}, {Revision: 4, Earlier: []string{"1", "3"}}, {Revision: 0}}
 	for name, test := range map[string]struct {
 		revisions []Revision
 		to        int64
@@ -105,9 +105,10 @@ func TestCannotRestore(t *testing.T) {
 		"restores the one before":              {three, 0, ""},
 		"restores one that is kept":            {three, 4, ""},
 		"restores one by its earlier number":   {three, 3, ""},
-		"does not restore the current one":     {three, 5, "revision 5 is the current one"},
-		"does not restore one that is gone":    {three, 13, "there is no revision 13; 4, 0 are kept"},
-		"does not restore its own earlier":     {three, 2, "there is no revision 2; 4, 0 are kept"},
+		"does not restore the current one":     {three, 5, "revision 5 has the current template"},
+		"does not restore one that is gone":    {three, 13, "there is no revision 13; kept: 4"},
+		"does not restore its own earlier":     {three, 2, "there is no revision 2; kept: 4"},
+		"restores none without a number":       {three[2:], 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
 		"has nothing but the current one":      {three[:1], 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
 		"has nothing before the first rollout": {nil, 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
 	} {
@@ -126,6 +127,7 @@ func TestHistoryHasItsOwnRevisions(t *testing.T) {
 	md := deployment(func(md *clusterv1.MachineDeployment) {
 		md.Namespace, md.UID, md.Annotations = "n", "web", map[string]string{clusterv1.RevisionAnnotation: "10"}
 	})
+	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "T", Name: "b"}
 	set := func(name, owner, revision string) *clusterv1.MachineSet {
 		s := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, Annotations: map[string]string{clusterv1.RevisionAnnotation: revision}}}
 		if owner != "" {
@@ -141,11 +143,41 @@ func TestHistoryHasItsOwnRevisions(t *testing.T) {
 	reader := objecttest.Reader(t, interceptor.Funcs{}, first, set("b", "web", "10"), set("c", "web-before", "11"), set("d", "", "12"))
 	got, err := History(t.Context(), reader, md)
 	want := Revisions{"web", []Revision{
-		{Revision: 10, MachineSet: "b", Current: true, Infrastructure: "T/b"},
+		{Revision: 10, MachineSet: "b", Current: true, same: true, Infrastructure: "T/b"},
 		{Revision: 9, MachineSet: "a", Replicas: 2, Version: "v1.36.2", Infrastructure: "T/a", Bootstrap: "B/b", Earlier: []string{"1", "3"}},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Revision{})); diff != "" || err != nil {
 		t.Errorf("error %v, revisions (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestTemplateWithoutARevisionIsRolledBack has a new template whose rollout is blocked, as while an object that it names does not
+// exist: it has no MachineSet, so the only revision is the one to restore.
+func TestTemplateWithoutARevisionIsRolledBack(t *testing.T) {
+	t.Parallel()
+	template := func(name string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "T", Name: name}
+	}
+	md := deployment(func(md *clusterv1.MachineDeployment) {
+		md.Namespace, md.UID, md.Annotations = "n", "web", map[string]string{clusterv1.RevisionAnnotation: "6"}
+		md.Spec.Template.Spec.InfrastructureRef = template("misspelt")
+	})
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "n", Name: "a", Annotations: md.Annotations,
+		OwnerReferences: []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "web", UID: "web", Controller: new(true)}},
+	}}
+	set.Spec.Template.Spec.InfrastructureRef = template("right")
+	got, err := History(t.Context(), objecttest.Reader(t, interceptor.Funcs{}, set), md)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, revision := range []int64{0, 6} {
+		if problem := got.CannotRestore(revision); problem != "" {
+			t.Errorf("revision %d cannot be restored: %s", revision, problem)
+		}
+	}
+	if got.Revisions[0].Current {
+		t.Error("a revision with another template counts as the current one")
 	}
 }
 

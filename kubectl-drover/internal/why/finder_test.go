@@ -323,6 +323,34 @@ func TestMachineOfAClusterWithoutADeployment(t *testing.T) {
 	}
 }
 
+// TestCommandOfAnInfrastructureMachine: the Machine that is deleted has another name. One of the name may be another one.
+func TestCommandOfAnInfrastructureMachine(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		reason string
+		want   string
+	}{
+		"names its Machine":                     {[]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", Controller: new(true)}}, infrav1.InstanceMissingReason, "kubectl delete machine m --namespace n"},
+		"names no Machine of another project":   {[]metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m", Controller: new(true)}}, infrav1.InstanceMissingReason, ""},
+		"names none where there is none":        {nil, infrav1.InstanceMissingReason, ""},
+		"needs no Machine for what it is about": {nil, infrav1.WaitingForManagementClaimReason, "kubectl drover why cluster/c --namespace n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "n", Name: "other", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}, OwnerReferences: test.owners,
+			}}
+			infra.Status.Conditions = []metav1.Condition{is(clusterv1.ReadyCondition, "False", test.reason, "")}
+			kind := object.Kind{GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachine"), Resource: "simmachines"}
+			answer, err := finder(t, nil, infra).Answer(t.Context(), kind, key("other"))
+			if err != nil || answer.Finding == nil || answer.Finding.Command != test.want {
+				t.Errorf("got %+v, error %v, want the command %q", answer.Finding, err, test.want)
+			}
+		})
+	}
+}
+
 // TestObjectOfAProvider is answered by its conditions alone.
 func TestObjectOfAProvider(t *testing.T) {
 	t.Parallel()

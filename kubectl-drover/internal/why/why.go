@@ -6,6 +6,7 @@ package why
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -107,7 +108,24 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 	if found := paused(ref, conditions); found != nil {
 		return answer(ref, "", found), nil
 	}
-	return answer(ref, "", byTable(ref, conditions)), nil
+	found := byTable(ref, conditions)
+	if found != nil && reason.Group(ref.Kind) == reason.InfraMachine {
+		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
+	}
+	return answer(ref, "", found), nil
+}
+
+// commandOfInfraMachine is the command of a finding about an infrastructure machine. It is about the Machine, which is what is
+// deleted and what has a console, and which may have another name; there is none without one.
+func commandOfInfraMachine(found *Finding, owner *metav1.OwnerReference) string {
+	entry, _ := reason.Find(found.Object.Kind, found.Condition.Type, found.Condition.Reason)
+	of := found.Object
+	if owner != nil && object.Machine.Owns(owner) {
+		of.Kind, of.Name = object.Machine.Kind, owner.Name
+	} else if strings.Contains(entry.Command, "{name}") {
+		return ""
+	}
+	return command(entry.Command, of)
 }
 
 func answer(ref Reference, state string, found *Finding) Answer {

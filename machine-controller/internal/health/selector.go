@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/selectorcache"
 )
 
 // Selector returns the selector of a check. An empty one is an error: it would select every Machine of the Cluster.
@@ -23,8 +25,19 @@ func Selector(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
 	return selector, nil
 }
 
+// Selectors caches the compiled selectors of checks. The zero value is ready to use.
+type Selectors struct{ compiled selectorcache.Cache }
+
+// Of returns the selector of a check; nil where it cannot be used, and then the check selects nothing.
+func (s *Selectors) Of(check *clusterv1.MachineHealthCheck) labels.Selector {
+	return s.compiled.Get(check, func() (labels.Selector, error) { return Selector(check) })
+}
+
 // Selects reports whether a check is about a Machine.
-func Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
-	matches, err := Selector(check)
-	return err == nil && check.Namespace == m.Namespace && check.Spec.ClusterName == m.Spec.ClusterName && matches.Matches(labels.Set(m.Labels))
+func (s *Selectors) Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	if check.Namespace != m.Namespace || check.Spec.ClusterName != m.Spec.ClusterName {
+		return false
+	}
+	selector := s.Of(check)
+	return selector != nil && selector.Matches(labels.Set(m.Labels))
 }

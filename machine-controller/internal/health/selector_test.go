@@ -37,7 +37,7 @@ func TestSelects(t *testing.T) {
 			check.Spec.ClusterName = "c"
 			check.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
 			test.change(check)
-			if got := Selects(check, machine); got != test.selects {
+			if got := new(Selectors).Selects(check, machine); got != test.selects {
 				t.Errorf("selects is %t", got)
 			}
 			if _, err := Selector(check); (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "spec.selector") {

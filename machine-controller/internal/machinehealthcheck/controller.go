@@ -30,6 +30,7 @@ import (
 	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/machinehealthcheck/unmark"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
@@ -63,9 +64,11 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
-	watch  predicates.WatchFilter
-	writes *expectation.Writes
-	phases []phase
+	watch     predicates.WatchFilter
+	writes    *expectation.Writes
+	selectors health.Selectors
+	looks     coalesce.ResyncLimiter
+	phases    []phase
 }
 
 // A phase reconciles one aspect of a MachineHealthCheck. It may change the state, and of the API it writes only the
@@ -76,7 +79,7 @@ type phase interface {
 
 // Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
-	r.watch, r.writes = watch, &expectation.Writes{Clock: r.Clock}
+	r.watch, r.writes, r.looks.Clock = watch, &expectation.Writes{Clock: r.Clock}, r.Clock
 	r.setPhases()
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -135,6 +138,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	setOwner(s)
 	if err := patch.Main(ctx, r.Client, before, check); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineHealthCheck: %w", err))
+	}
+	if due := r.looks.Remaining(check.UID); due > 0 {
+		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	result, err := r.runPhases(ctx, s)
 	setStatus(s)

@@ -6,10 +6,10 @@ package machinehealthcheck
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,35 +26,46 @@ func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	if s.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
 		return err
 	}
-	if _, s.specError = health.Selector(s.check); s.specError != nil {
+	own, err := health.Selector(s.check)
+	if s.specError = err; err != nil {
 		return nil //nolint:nilerr // a condition reports it
 	}
 	older, err := r.olderChecks(ctx, s.check)
 	if err != nil {
 		return err
 	}
-	s.choose(r.watch, older)
+	s.choose(r.watch, own, older)
+	r.looks.MarkReconciled(s.check.UID, len(s.all)+len(s.targets)*len(older)/comparisons)
 	if _, s.specError = health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets)); s.specError != nil {
 		return nil //nolint:nilerr // a condition reports it
 	}
 	return r.group(ctx, s, key)
 }
 
-// choose picks the targets: the selected Machines, without those of another manager, those that
-// are paused or exempt and those that an older check selects.
-func (s *state) choose(watch predicates.WatchFilter, older []*clusterv1.MachineHealthCheck) {
+// selecting is another check of the same Cluster, with what it selects.
+type selecting struct {
+	name     string
+	selector labels.Selector
+}
+
+// comparisons is how many comparisons of a Machine with an older check cost as much as all else about a Machine.
+const comparisons = 50
+
+// choose picks the targets: the Machines of the Cluster that the check's own selector selects, without those of another
+// manager, those that are paused or exempt and those that an older check selects.
+func (s *state) choose(watch predicates.WatchFilter, own labels.Selector, older []selecting) {
 	s.overlapping = map[string][]string{}
 	for _, m := range s.all {
-		if !watch.Matches(m) || !health.Selects(s.check, m) {
+		if !watch.Matches(m) || !own.Matches(labels.Set(m.Labels)) {
 			continue
 		}
 		if health.Exempt(m) {
 			s.exempt = append(s.exempt, m)
 			continue
 		}
-		olderCheck := slices.IndexFunc(older, func(e *clusterv1.MachineHealthCheck) bool { return health.Selects(e, m) })
+		olderCheck := slices.IndexFunc(older, func(o selecting) bool { return o.selector.Matches(labels.Set(m.Labels)) })
 		if olderCheck >= 0 {
-			s.overlapping[older[olderCheck].Name] = append(s.overlapping[older[olderCheck].Name], m.Name)
+			s.overlapping[older[olderCheck].name] = append(s.overlapping[older[olderCheck].name], m.Name)
 			continue
 		}
 		s.targets = append(s.targets, m)
@@ -62,22 +73,24 @@ func (s *state) choose(watch predicates.WatchFilter, older []*clusterv1.MachineH
 	slices.SortFunc(s.targets, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// olderChecks returns the checks that have precedence over this one where both select a Machine: older ones
-// and, of those that are equally old, those whose name sorts first. One that is being
-// deleted does not count.
-func (r *Reconciler) olderChecks(ctx context.Context, check *clusterv1.MachineHealthCheck) ([]*clusterv1.MachineHealthCheck, error) {
-	list := &clusterv1.MachineHealthCheckList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(check.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing MachineHealthChecks: %w", err)
+// olderChecks returns the checks that have precedence over this one where both select a Machine of its Cluster: older ones
+// and, of those that are equally old, those whose name sorts first. One that is being deleted, or whose selector cannot be
+// used, does not count.
+func (r *Reconciler) olderChecks(ctx context.Context, check *clusterv1.MachineHealthCheck) ([]selecting, error) {
+	checks, err := index.MachineHealthChecksOfCluster(ctx, r.Client, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
+	if err != nil {
+		return nil, err
 	}
-	var older []*clusterv1.MachineHealthCheck
-	for i := range list.Items {
-		other := &list.Items[i]
-		if r.watch.Matches(other) && other.UID != check.UID && other.DeletionTimestamp.IsZero() && compareAge(other, check) < 0 {
-			older = append(older, other)
+	checks = slices.DeleteFunc(checks, func(other *clusterv1.MachineHealthCheck) bool {
+		return !r.watch.Matches(other) || other.UID == check.UID || !other.DeletionTimestamp.IsZero() || compareAge(other, check) >= 0
+	})
+	slices.SortFunc(checks, compareAge)
+	var older []selecting
+	for _, other := range checks {
+		if selector := r.selectors.Of(other); selector != nil {
+			older = append(older, selecting{other.Name, selector})
 		}
 	}
-	slices.SortFunc(older, compareAge)
 	return older, nil
 }
 

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -31,7 +33,11 @@ func TestTargetsAreTheManagersOwn(t *testing.T) {
 		}
 		s.all = append(s.all, m)
 	}
-	s.choose("own", nil)
+	own, err := health.Selector(check)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.choose("own", own, nil)
 	var names []string
 	for _, m := range s.targets {
 		names = append(names, m.Name)
@@ -81,14 +87,14 @@ func TestAnothersCheckTakesNoPrecedence(t *testing.T) {
 	}
 	mine := newCheck(namespace, "c-mine") // which never was created, for it has no UID: all are older
 	mine.CreationTimestamp.Time = mine.CreationTimestamp.AddDate(9999, 0, 0)
-	r := &Reconciler{Client: api, watch: "own"}
+	r := &Reconciler{Client: indextest.NewClient(t, api), watch: "own"}
 	older, err := r.olderChecks(t.Context(), mine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	for _, olderCheck := range older {
-		names = append(names, olderCheck.Name)
+		names = append(names, olderCheck.name)
 	}
 	if diff := cmp.Diff([]string{"a-own", "c-mine"}, names); diff != "" {
 		t.Errorf("checks that come first (-want +got):\n%s", diff)

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"drover.io/machine-controller/internal/coalesce"
-	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/runtime/predicates"
 )
@@ -75,7 +74,7 @@ func (r *Reconciler) checksOfMachine(ctx context.Context, object client.Object) 
 		return nil
 	}
 	cluster := client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}
-	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return health.Selects(c, m) })
+	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return r.selectors.Selects(c, m) })
 }
 
 // checksOfNode maps the Node to its Machines, by providerID or, for a Node that has none, by the

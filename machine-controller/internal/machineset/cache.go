@@ -29,8 +29,8 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, s *state) (bool, error) {
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineList"))
-	if err := r.Live.List(ctx, list, client.InNamespace(s.set.Namespace),
-		client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(s.set.Name)}); err != nil {
+	name := format.MustFormatValue(s.set.Name)
+	if err := r.Live.List(ctx, list, client.InNamespace(s.set.Namespace), client.MatchingLabels{clusterv1.MachineSetNameLabel: name}); err != nil {
 		return false, fmt.Errorf("listing Machines: %w", err)
 	}
 	shown := make(map[types.UID]bool, len(s.machines))
@@ -43,6 +43,12 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, s *state) (bool, error) {
 			continue
 		}
 		if active, seen := shown[item.UID]; !seen || active != item.DeletionTimestamp.IsZero() {
+			return false, nil
+		}
+		delete(shown, item.UID)
+	}
+	for _, m := range s.machines { // one that was adopted a moment ago has no label, and was not listed
+		if _, gone := shown[m.UID]; gone && m.Labels[clusterv1.MachineSetNameLabel] == name {
 			return false, nil
 		}
 	}

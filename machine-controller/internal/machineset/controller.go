@@ -31,6 +31,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineowner"
@@ -40,6 +41,7 @@ import (
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/freeze"
+	"drover.io/machine-controller/internal/selectorcache"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/predicates"
@@ -74,6 +76,7 @@ type Reconciler struct {
 	statusWriter *statuswriter.Writer
 	looks        coalesce.ResyncLimiter
 	deleter      *deletion.Deleter
+	selectors    selectorcache.Cache
 	phases       []phase
 }
 
@@ -130,8 +133,8 @@ func (r *Reconciler) setUp() {
 		&propagator{&inplace.Updater{Client: r.Client, Live: r.Live, Resolver: r.Templates.Resolver, Watch: r.watch}}, // Machines have what changes in place
 		&freezer{machineowner.Freezer{Client: r.Client, Guard: r.Guard, Events: r.Events}},                            // no more are created while there are too many
 		&repairer{r.creator}, // Machines have the children that they lack
-		&remediator{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events, r.Clock, newRefusals(r.Clock)}, // unhealthy ones are replaced within the budget
-		&scaler{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events},                                    // there are as many as spec.replicas
+		&remediator{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events, r.Clock, newRefusals(r.Clock), &health.Selectors{}}, // unhealthy ones are replaced within the budget
+		&scaler{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events},                                                         // there are as many as spec.replicas
 	}
 }
 

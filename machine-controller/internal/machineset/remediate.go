@@ -48,6 +48,7 @@ type remediator struct {
 	events    events.EventRecorder
 	clock     clock.PassiveClock
 	refusals  *refusals
+	selectors *health.Selectors
 }
 
 // remediationPlan splits the marked Machines of a set into those to be deleted now and those that wait, with the reason and

@@ -99,7 +99,7 @@ func (r *remediator) awaitsHealthCheck(ctx context.Context, s *state, m *cluster
 func (r *remediator) selected(ctx context.Context, s *state, m *clusterv1.Machine) (bool, error) {
 	checks, err := index.MachineHealthChecksOfCluster(ctx, r.client, client.ObjectKeyFromObject(s.cluster))
 	return slices.ContainsFunc(checks, func(check *clusterv1.MachineHealthCheck) bool {
-		return check.DeletionTimestamp.IsZero() && health.Selects(check, m)
+		return check.DeletionTimestamp.IsZero() && r.selectors.Selects(check, m)
 	}), err
 }
 

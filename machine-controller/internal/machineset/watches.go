@@ -7,6 +7,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -28,7 +29,8 @@ func (r *Reconciler) setsForUncontrolledMachine(ctx context.Context, object clie
 	}
 	var found []reconcile.Request
 	for _, set := range sets {
-		if matches, err := selector(set); err == nil && adoptable(set, m, matches) {
+		matches := r.selectors.Get(set, func() (labels.Selector, error) { return selector(set) })
+		if matches != nil && adoptable(set, m, matches) {
 			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)})
 		}
 	}

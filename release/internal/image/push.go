@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -17,6 +18,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // Archive is an OCI archive that was unpacked to be read.
@@ -72,10 +74,11 @@ func (a *Archive) Push(ctx context.Context, repository, tag string, options ...n
 		return fmt.Errorf("naming the image: %w", err)
 	}
 	with := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
-	// Registries answer a question about what is not there in several ways, so that an error is none of ours: those that
-	// count meet the upload, too.
-	if found, err := remote.Head(target, with...); err == nil && found.Digest != a.Digest {
+	switch found, err := remote.Head(target, with...); {
+	case err == nil && found.Digest != a.Digest:
 		return fmt.Errorf("%s is %s already, not %s: push another version, or delete the tag if nothing runs its image", target, found.Digest, a.Digest)
+	case err != nil && !mayBeMissing(err):
+		return fmt.Errorf("asking whether %s is there: %w", target, err)
 	}
 	if err := remote.WriteIndex(target, a.Index, with...); err != nil {
 		return fmt.Errorf("pushing %s: %w", target, err)
@@ -90,6 +93,20 @@ func (a *Archive) Push(ctx context.Context, repository, tag string, options ...n
 		}
 	}
 	return nil
+}
+
+// mayBeMissing reports whether a registry answered that there is no such tag. Registries do so in several ways, such as that it
+// is forbidden; what counts then meets the upload, too. While too many questions are asked, uploads may be accepted.
+func mayBeMissing(err error) bool {
+	answer, answered := errors.AsType[*transport.Error](err)
+	if !answered {
+		return false
+	}
+	switch answer.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return answer.StatusCode < http.StatusInternalServerError
 }
 
 // unpack extracts regular files. Names that lead out of the folder are refused.

@@ -104,6 +104,27 @@ func TestATagWithOtherContentIsKept(t *testing.T) {
 	}
 }
 
+// TestATagThatIsNotKnownIsKept: a registry that is asked too often does not answer what a tag is, and accepts an upload.
+func TestATagThatIsNotKnownIsKept(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{http.StatusTooManyRequests: false, http.StatusNotImplemented: false, http.StatusForbidden: true} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			repository := startRegistry(t, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodHead || !strings.HasSuffix(r.URL.Path, "/manifests/v1.2.3") {
+					return false
+				}
+				w.WriteHeader(status)
+				return true
+			})
+			err := openTestArchive(t).Push(t.Context(), repository, "v1.2.3")
+			if pushed := err == nil; pushed != want {
+				t.Errorf("got %v, want that it is pushed: %t", err, want)
+			}
+		})
+	}
+}
+
 func TestARegistryThatRefusesGetsNoTag(t *testing.T) {
 	t.Parallel()
 	for title, refuse := range map[string]func(*http.Request) bool{

@@ -19,6 +19,14 @@ mkdir -p "$upper/opt/bin" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "
 for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust dnf; do
   printf '#!/bin/sh\necho "%s $*" >>/shims.log\n' "$program" >"$upper/opt/bin/$program"
 done
+# An upgrade brings a kernel. The reboot ends whatever sleeps.
+cat >>"$upper/opt/bin/dnf" <<'SHIM'
+case "$*" in *upgrade)
+  printf '#!/bin/sh\necho 9999999999 kernel-core\n' >/opt/bin/rpm
+  printf '#!/bin/sh\nexit 143\n' >/opt/bin/sleep
+  chmod 0755 /opt/bin/rpm /opt/bin/sleep ;;
+esac
+SHIM
 cat >"$upper/opt/bin/curl" <<'SHIM'
 #!/bin/sh
 echo "curl $*" >>/shims.log
@@ -78,6 +86,7 @@ run init --local
 run init
 run modules --mode=config
 run modules --mode=final
+if grep --quiet '^systemctl reboot' /shims.log; then run modules --mode=final; fi
 echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
 echo "HOSTNAME $(hostname)"
 echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"

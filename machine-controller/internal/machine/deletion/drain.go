@@ -114,7 +114,7 @@ func (d drainStep) request(ctx context.Context, connection *workload.Connection,
 		return drain.Request{}, fmt.Errorf("cordoning Node %q: %w", s.Node.Name, err)
 	}
 	rules := &clusterv1.MachineDrainRuleList{}
-	if err := d.client.List(ctx, rules, client.InNamespace(s.Machine.Namespace)); err != nil {
+	if err := d.client.List(ctx, rules, client.InNamespace(s.Machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return drain.Request{}, fmt.Errorf("listing MachineDrainRules: %w", err)
 	}
 	policy, err := d.guard.PolicyFor(ctx, s.Owner)

@@ -35,6 +35,8 @@ import (
 type Reconciler struct {
 	Client client.Client
 	Writes *expectation.Writes
+
+	selectors health.Selectors
 }
 
 // Register adds the controller to the manager, with all events that trigger a reconcile.
@@ -68,11 +70,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 		return reconcile.Result{}, nil
 	}
 	checks := &clusterv1.MachineHealthCheckList{}
-	if err := r.Client.List(ctx, checks, client.InNamespace(m.Namespace)); err != nil {
+	if err := r.Client.List(ctx, checks, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing MachineHealthChecks: %w", err)
 	}
 	for i := range checks.Items {
-		if checks.Items[i].DeletionTimestamp.IsZero() && health.Selects(&checks.Items[i], m) {
+		if checks.Items[i].DeletionTimestamp.IsZero() && r.selectors.Selects(&checks.Items[i], m) {
 			return reconcile.Result{}, nil
 		}
 	}

@@ -9,15 +9,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/lru"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/selectorcache"
 )
 
 // Settings are the fields of a MachinePolicy with defaults for all that it leaves out.
@@ -78,33 +76,12 @@ func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
 	return candidates
 }
 
-// maxSelectors is how many compiled selectors are kept.
-const maxSelectors = 4096
-
 // Selectors caches the compiled selectors of MachinePolicies. The zero value is ready to use.
-type Selectors struct {
-	once     sync.Once
-	compiled *lru.Cache
-}
+type Selectors struct{ compiled selectorcache.Cache }
 
 // of returns the selector of a policy; nil where it cannot be used.
 func (s *Selectors) of(p *policyv1.MachinePolicy) labels.Selector {
-	s.once.Do(func() { s.compiled = lru.New(maxSelectors) })
-	type version struct {
-		uid        types.UID
-		generation int64
-	}
-	key := version{p.UID, p.Generation}
-	if known, found := s.compiled.Get(key); found && p.UID != "" {
-		selector, _ := known.(labels.Selector)
-		return selector
-	}
-	selector, err := p.Spec.Selector.AsSelector()
-	if err != nil {
-		selector = nil
-	}
-	s.compiled.Add(key, selector)
-	return selector
+	return s.compiled.Get(p, p.Spec.Selector.AsSelector)
 }
 
 // Over returns the settings with the fields of the MachinePolicy in place of their own. An error names a field that cannot
