@@ -27,6 +27,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/runtime/envtest"
 )
 
@@ -207,4 +208,21 @@ type counter struct {
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.requests.Add(1)
 	return c.RoundTripper.RoundTrip(r)
+}
+
+// machineNamed reads a Machine of the management cluster.
+func machineNamed(t *testing.T, namespace, name string) *clusterv1.Machine {
+	t.Helper()
+	m := &clusterv1.Machine{}
+	if err := management.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// bootstrapConfig is a BootstrapConfig that the API server accepts.
+func bootstrapConfig(namespace, name string) *bootstrapv1.BootstrapConfig {
+	config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	config.Spec.OperatingSystem = "ubuntu"
+	return config
 }
