@@ -49,12 +49,11 @@ func TestClassifyAnswersOfAServer(t *testing.T) {
 		"an internal error":       {status(500, metav1.StatusReasonInternalError), Unavailable, "because"},
 		"unavailable":             {status(503, metav1.StatusReasonServiceUnavailable), Unavailable, "because"},
 		"a timeout of the server": {status(504, metav1.StatusReasonTimeout), Unavailable, "because"},
-		"no answer":               {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unavailable, "EOF"},
 		"a page of a portal":      {plain(200, "text/html", "<html>"), Unavailable, `the server answered with "text/html" instead of JSON`},
 		"JSON that breaks off":    {plain(200, "application/json", `{"kind":"NamespaceList","items":[`), Other, ""},
 		"a redirect somewhere else": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://169.254.169.254/", http.StatusFound)
-		}, Other, ""},
+		}, Unavailable, "the server redirects, which is not followed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
