@@ -182,7 +182,8 @@ func TestForceIsDueWhenItSays(t *testing.T) {
 			if !known {
 				continue
 			}
-			for offset, want := range map[time.Duration]bool{-time.Nanosecond: false, 0: true, time.Hour: true} {
+			late := v.gracePeriod(pod) / 2 // half of the Pod's own time is left
+			for offset, want := range map[time.Duration]bool{-time.Nanosecond: false, 0: true, late: true, time.Hour: true} {
 				v := v
 				v.Now = due.Add(offset)
 				grace, forced := v.forced(pod)
@@ -193,7 +194,7 @@ func TestForceIsDueWhenItSays(t *testing.T) {
 				if grace < 1 || grace > max(own, 1) {
 					t.Fatalf("the grace period is %d, and that of the Pod is %d", grace, own)
 				}
-				if left := v.ForceDeadline.Sub(v.Now); left >= time.Second && time.Duration(grace)*time.Second > left {
+				if left := max(v.ForceDeadline.Sub(v.Now), time.Second); time.Duration(grace)*time.Second > left {
 					t.Fatalf("the grace period is %d s, and %s are left", grace, left)
 				}
 			}

@@ -44,6 +44,11 @@ func TestListsAreBounded(t *testing.T) {
 	if err != nil || len(results) > 1 || len(results) == 1 && len(results[0].Problems) != 1 {
 		t.Errorf("got %d results, error %v", len(results), err)
 	}
+	nested := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[{},{"apiVersion":"v1","kind":"A"},{"apiVersion":"v1","kind":"B"}]},{"apiVersion":"v1","kind":"C"}]}`
+	results, err = v.Check("f", strings.NewReader(nested))
+	if err != nil || len(results) != 3 || results[0].Object != "A" || results[1].Object != "B" || results[2].Object != "C" {
+		t.Errorf("a List in a List: got %+v, error %v", results, err)
+	}
 	const n = 300
 	wide := "apiVersion: v1\nkind: List\nitems:\n" + strings.Repeat("- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n", n)
 	results, err = v.Check("f", strings.NewReader(wide))
