@@ -230,6 +230,21 @@ func TestMachineIsWatchedUntilItIsWellOrGone(t *testing.T) {
 	})
 }
 
+// TestWhatDoesNotChangeIsPrintedOnce has a rollout and a Machine that wait for longer than the time between two looks.
+func TestWhatDoesNotChangeIsPrintedOnce(t *testing.T) {
+	t.Parallel()
+	key := pool(t, "follow-unchanged")
+	for name, args := range map[string][]string{"status": {"rollout", "status", "web"}, "rollout": {"watch", "md/web"}, "machine": {"watch", "machine/web-new-2"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines, errOut, code := follow(t.Context(), t, atNoon, append(args, "--namespace", key.Namespace, "--timeout=3s"))
+			if code != NotWell || len(lines) != 2 || lines[1] != "Gave up waiting" || errOut != "" {
+				t.Errorf("exit code %d, lines %q, error %q", code, lines, errOut)
+			}
+		})
+	}
+}
+
 // TestWatchEndsWithAnError has an API server that fails after a first answer; on a terminal the line that was replaced ends first.
 func TestWatchEndsWithAnError(t *testing.T) {
 	t.Parallel()
