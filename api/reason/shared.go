@@ -4,6 +4,8 @@
 package reason
 
 import (
+	"strings"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
@@ -53,8 +55,8 @@ func workers(kind string) []Entry {
 		condition(kind, clusterv1.MachinesReadyCondition,
 			reason{clusterv1.ReadyReason, "True", "all Machines are ready", Nobody, "", ""},
 			reason{clusterv1.NoReplicasReason, "True", "there are no Machines", Nobody, "", ""},
-			reason{clusterv1.NotReadyReason, "False", "Machines are not ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/{name}"},
-			reason{clusterv1.ReadyUnknownReason, "Unknown", "it is not known whether Machines are ready; the message names them", Operator, "ask why of one of them", "kubectl drover why machine/{name}"},
+			reason{clusterv1.NotReadyReason, "False", "Machines are not ready; the message names them", Operator, "ask what they wait for", "kubectl drover why " + strings.ToLower(kind) + "/{name} --namespace {namespace}"},
+			reason{clusterv1.ReadyUnknownReason, "Unknown", "it is not known whether Machines are ready; the message names them", Operator, "ask what they wait for", "kubectl drover why " + strings.ToLower(kind) + "/{name} --namespace {namespace}"},
 			reason{clusterv1.InternalErrorReason, "Unknown", "the conditions of the Machines cannot be merged; the message has the error", Installer, "report it with the message", ""},
 		),
 		condition(kind, clusterv1.MachinesUpToDateCondition,

@@ -32,7 +32,8 @@ func (e *ContentTypeError) Error() string {
 // bytes than allowed, after decompression by next, and with a [TooManyElementsError] where they have more elements: objects,
 // arrays, and commas between values. A watch has no end, and its reader holds one event at a time: there both hold for each
 // event by itself, which has 4 MiB at most. An answer that is not JSON fails with a [ContentTypeError], because the decoder is
-// chosen by its Content-Type, except for text, which nothing decodes. An answer that refuses a request has 64 KiB at most.
+// chosen by its Content-Type, except for plain text, and any text that is no success, which nothing decodes. An answer that
+// refuses a request has 64 KiB at most.
 func WrapJSON(next http.RoundTripper, bytes int64, elements int) http.RoundTripper {
 	return &counted{next, bytes, elements}
 }
@@ -49,7 +50,7 @@ func (c *counted) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	kind := response.Header.Get("Content-Type")
-	text, ok := readable(kind)
+	text, ok := readable(kind, response.StatusCode)
 	if !ok {
 		_ = response.Body.Close()
 		return nil, &ContentTypeError{kind}
@@ -78,12 +79,13 @@ const maxRefusal = 64 << 10
 // maxEvent is how many bytes an event may have: twice as many as an object that etcd stores.
 const maxEvent = 4 << 20
 
-// readable reports whether an answer of this type is JSON, or text, which nothing decodes. One without a type is what was
-// requested, which is JSON.
-func readable(contentType string) (text, ok bool) {
+// readable reports whether an answer of this type is JSON, or text, which nothing decodes: plain, as API servers have at
+// /readyz, or of any kind in an answer that is no success, as of a proxy. One without a type is what was requested, which is
+// JSON.
+func readable(contentType string, status int) (text, ok bool) {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
-	text = strings.HasPrefix(kind, "text/")
+	text = kind == "text/plain" || strings.HasPrefix(kind, "text/") && status >= http.StatusMultipleChoices
 	return text, text || kind == "" || kind == "application/json"
 }
 

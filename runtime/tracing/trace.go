@@ -6,6 +6,7 @@ package tracing
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -130,6 +131,7 @@ func (t Trace) emit(kind trace.SpanKind, id trace.SpanID, s Span) {
 
 // bounded returns attributes of an event with values as long as those of spans, which the SDK bounds.
 func bounded(attributes []attribute.KeyValue) []attribute.KeyValue {
+	attributes = slices.Clone(attributes) // several spans may have the same
 	for i, each := range attributes {
 		if each.Value.Type() == attribute.STRING {
 			attributes[i].Value = attribute.StringValue(requesterror.TruncateTo(each.Value.AsString(), maxText))

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,9 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/runtime/envtest"
 )
 
@@ -45,6 +48,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("HOME", home); err != nil {
 		panic(err)
 	}
+	// As in main: the commands report failures themselves.
+	klog.SetLogger(logr.Discard())
 	envtest.Main(m, management.Stop, empty.Stop, func() error { return os.RemoveAll(home) })
 }
 
@@ -207,4 +212,30 @@ type counter struct {
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.requests.Add(1)
 	return c.RoundTripper.RoundTrip(r)
+}
+
+// machineNamed reads a Machine of the management cluster.
+func machineNamed(t *testing.T, namespace, name string) *clusterv1.Machine {
+	t.Helper()
+	m := &clusterv1.Machine{}
+	if err := management.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// bootstrapConfig is a BootstrapConfig that the API server accepts.
+func bootstrapConfig(namespace, name string) *bootstrapv1.BootstrapConfig {
+	config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	config.Spec.OperatingSystem = "ubuntu"
+	return config
+}
+
+// applyAs applies an object as a field manager.
+func applyAs(t *testing.T, content map[string]any, manager string) {
+	t.Helper()
+	object := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content})
+	if err := management.Client(t).Apply(t.Context(), object, client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -21,7 +21,7 @@ func offline(t *testing.T, typed string, args ...string) result {
 	code := Run(t.Context(), Environment{
 		Streams: genericiooptions.IOStreams{In: strings.NewReader(typed), Out: &out, ErrOut: &errOut},
 		Now:     func() time.Time { return noon },
-	}, append(args, "--kubeconfig", "/nonexistent"))
+	}, append([]string{"--kubeconfig", "/nonexistent"}, args...))
 	return result{out.String(), errOut.String(), code}
 }
 

@@ -28,7 +28,7 @@ import (
 // maxFile is how large a file may be.
 const maxFile = 16 << 20
 
-// Result is what was found in one document.
+// Result is what was found in one object.
 type Result struct {
 	// File and Document say where it is; the first document is 1.
 	File     string `json:"file"`
@@ -93,23 +93,45 @@ func (v *Validator) Check(name string, content io.Reader) ([]Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if result, is := v.document(document); is {
+		for _, result := range v.document(document) {
 			result.File, result.Document = name, i
 			results = append(results, result)
 		}
 	}
 }
 
-// document checks one document; the result is false for an empty one.
-func (v *Validator) document(raw []byte) (Result, bool) {
-	object, problem := parse(raw)
+// document checks the objects of one document; there are none in an empty one.
+func (v *Validator) document(raw []byte) []Result {
+	content, problem := parse(raw)
 	if problem != "" {
-		return Result{Problems: []string{problem}}, true
+		return []Result{{Problems: []string{problem}}}
 	}
-	if len(object) == 0 {
-		return Result{}, false
+	return v.objects(content)
+}
+
+// objects checks an object, or those in a List, as kubectl prints several.
+func (v *Validator) objects(content map[string]any) []Result {
+	u := unstructured.Unstructured{Object: content}
+	items, is := content["items"].([]any)
+	switch {
+	case len(content) == 0:
+		return nil
+	case !is || u.GetAPIVersion() != "v1" || u.GetKind() != "List":
+		return []Result{v.object(u)}
 	}
-	u := unstructured.Unstructured{Object: object}
+	var results []Result
+	for i, item := range items {
+		each, is := item.(map[string]any)
+		if !is {
+			results = append(results, Result{Object: "List", Problems: []string{fmt.Sprintf("items[%d] is no object", i)}})
+			continue
+		}
+		results = append(results, v.objects(each)...)
+	}
+	return results
+}
+
+func (v *Validator) object(u unstructured.Unstructured) Result {
 	result := Result{Object: strings.TrimSpace(u.GetKind() + " " + u.GetName())}
 	own, err := v.kinds.Check(u.GroupVersionKind())
 	switch {
@@ -120,11 +142,11 @@ func (v *Validator) document(raw []byte) (Result, bool) {
 	case !own:
 		result.Skipped = true
 	default:
-		if result.Problems, err = v.kinds.Admit(u.GroupVersionKind(), object); err != nil {
+		if result.Problems, err = v.kinds.Admit(u.GroupVersionKind(), u.Object); err != nil {
 			result.Problems = []string{err.Error()}
 		}
 	}
-	return result, true
+	return result
 }
 
 // parse reads YAML or JSON with the bounds of package yamllimit; a key that is there twice is a mistake.

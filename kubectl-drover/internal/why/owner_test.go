@@ -1,0 +1,374 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/object/objecttest"
+)
+
+// poolNamed is a MachineDeployment that is well but for the conditions that are given.
+func poolNamed(name string, conditions ...metav1.Condition) *clusterv1.MachineDeployment {
+	md := deployment(append(conditions, is("Other", "True", "Other", ""))...)
+	md.Name = name
+	return md
+}
+
+// failingIn is a Machine of a MachineDeployment whose instance has a problem.
+func failingIn(pool, name, reason string) *clusterv1.Machine {
+	m := machine(name, is(clusterv1.MachineInfrastructureReadyCondition, "False", reason, "message of "+name))
+	m.Labels[clusterv1.MachineDeploymentNameLabel] = pool
+	return m
+}
+
+// TestClusterAnswersAboutItsFirstPool has two MachineDeployments: the answer is about the first that is not well, and counts what the
+// others and their Machines wait for.
+func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
+	t.Parallel()
+	frozen := is(droverpolicyv1.FrozenCondition, "True", droverpolicyv1.FrozenByAnnotationReason, "")
+	rolling := is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")
+	other := poolNamed("of-another", frozen)
+	other.Spec.ClusterName = "d"
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    string
+		others  int
+	}{
+		"is well":                                {[]client.Object{poolNamed("a"), poolNamed("b")}, "", 0},
+		"does not count another Cluster's":       {[]client.Object{poolNamed("a"), other}, "", 0},
+		"is about a Machine of the first":        {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
+		"is about a Machine of the second":       {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 0},
+		"counts the Machines of the same":        {[]client.Object{poolNamed("a"), failingIn("a", "a-0", "CloudError"), failingIn("a", "a-1", "CloudError")}, "Machine a-0 InfrastructureReady", 1},
+		"counts the Machines of the others":      {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "CloudError"), failingIn("b", "b-0", "CloudError"), failingIn("b", "b-1", "CloudError")}, "Machine a-0 InfrastructureReady", 2},
+		"counts a pool that waits itself as one": {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 1},
+		"is about the pool that waits itself":    {[]client.Object{poolNamed("a", frozen), poolNamed("b", rolling)}, "MachineDeployment a Frozen", 1},
+		"prefers a freeze to its Machines":       {[]client.Object{poolNamed("a", frozen), failingIn("a", "a-0", "CloudError")}, "MachineDeployment a Frozen", 0},
+		"prefers a Machine to the rollout":       {[]client.Object{poolNamed("a", rolling), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
+		"is a rollout where all Machines are well": {
+			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool-that-is-there", "CloudError")}, "MachineDeployment a RollingOut", 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, append(test.objects, cluster())...).Answer(t.Context(), object.Cluster, key("c"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, others := "", 0
+			if found := answer.Finding; found != nil {
+				got, others = fmt.Sprint(found.Object, " ", found.Condition.Type), found.Others
+			}
+			if got != test.want || others != test.others || answer.Well != (test.want == "") {
+				t.Errorf("got %q and %d others, want %q and %d", got, others, test.want, test.others)
+			}
+		})
+	}
+}
+
+// TestWorstIsWhatMostWaitFor has Machines with different problems; of the same problem, the Machine with the most facts is asked.
+func TestWorstIsWhatMostWaitFor(t *testing.T) {
+	t.Parallel()
+	unhealthy := func(name string, more ...metav1.Condition) *clusterv1.Machine {
+		return ofDeployment(machine(name, append(more, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, ""))...))
+	}
+	checked := is(clusterv1.MachineHealthCheckSucceededCondition, "False", clusterv1.MachineHealthCheckUnhealthyNodeReason, "not ready for 5m")
+	for name, test := range map[string]struct {
+		machines []*clusterv1.Machine
+		want     string
+		others   int
+	}{
+		"is none":                         {[]*clusterv1.Machine{ofDeployment(machine("well", is("Ready", "True", "Ready", "")))}, "", 0},
+		"is the first of equal ones":      {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y")}, "a", 1},
+		"is the greater group":            {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y"), failingIn("md", "c", "Y")}, "b", 2},
+		"is told apart by a health check": {[]*clusterv1.Machine{unhealthy("a"), unhealthy("b", checked), unhealthy("c", checked)}, "b", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &worst{}
+			for _, m := range test.machines {
+				w.add(m)
+			}
+			found, err := finder(t, nil).worstMachine(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, others := "", 0
+			if found != nil {
+				got, others = found.Object.Name, found.Others
+			}
+			if got != test.want || others != test.others {
+				t.Errorf("got %q and %d others", got, others)
+			}
+		})
+	}
+}
+
+// TestBlockedChangesOfSize have messages of controllers, of which some have the cause in Machines.
+func TestBlockedChangesOfSize(t *testing.T) {
+	t.Parallel()
+	const up, down, gone = clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition
+	for name, test := range map[string]struct {
+		condition string
+		status    metav1.ConditionStatus
+		message   string
+		want      bool
+		actor     reason.Actor
+	}{
+		"a number alone":                   {up, "True", "Scaling up from 1 to 3 replicas", false, ""},
+		"a preflight check":                {up, "True", "Scaling up from 1 to 3 replicas is blocked because:\n* the template does not exist", true, reason.Operator},
+		"pending Machines":                 {up, "True", "Scaling up is blocked because 3 pending Machines are the limit", false, ""},
+		"a quota":                          {up, "True", "MachineSet a: exceeded quota: machines", true, reason.Installer},
+		"a MachineSet":                     {up, "True", "MachineSet a: the API server refuses the Machine", true, reason.Operator},
+		"a message of the past":            {up, "False", "Scaling up would be blocked because the template does not exist", false, ""},
+		"a scale down":                     {down, "True", "Scaling down from 3 to 1 replicas is blocked because of a hook", true, reason.Operator},
+		"a deletion that waits for others": {gone, "True", "Deleting: 3 Machines have finalizers of others", true, reason.Operator},
+		"a deletion":                       {gone, "True", "Deleting 3 Machines", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := ownerOfDeployment(poolNamed("md", is(test.condition, test.status, clusterv1.ScalingUpReason, test.message)))
+			found := o.blocked()
+			if (found != nil) != test.want || found != nil && found.Actor != test.actor {
+				t.Errorf("got %+v", found)
+			}
+		})
+	}
+}
+
+// TestBlockedPoolIsAnsweredWithoutItsMachines has a cause that is known before a Machine is read.
+func TestBlockedPoolIsAnsweredWithoutItsMachines(t *testing.T) {
+	t.Parallel()
+	md := poolNamed("md", is(clusterv1.ScalingUpCondition, "True", clusterv1.ScalingUpReason, "Scaling up is blocked because:\n* the template does not exist"))
+	f := finder(t, nil)
+	f.Reader = objecttest.Reader(t, interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		t.Errorf("%T was read", list)
+		return nil
+	}}, md, cluster())
+	answer, err := f.Answer(t.Context(), object.MachineDeployment, key("md"))
+	if err != nil || answer.Finding == nil || answer.Finding.Condition.Type != clusterv1.ScalingUpCondition || answer.Finding.Help != "do what the message has" {
+		t.Errorf("got %+v, error %v", answer.Finding, err)
+	}
+}
+
+// TestNodeIsThatOfOneMachine has Nodes of no Machine, one, and two Clusters.
+func TestNodeIsThatOfOneMachine(t *testing.T) {
+	t.Parallel()
+	joined := func(name, cluster, node string) *clusterv1.Machine {
+		m := machine(name, is("Ready", "True", "Ready", ""))
+		m.Spec.ClusterName, m.Status.NodeRef.Name = cluster, node
+		return m
+	}
+	f := finder(t, nil, joined("a", "c", "ip-10-0-1-7"), joined("b", "c", "ip-10-0-1-9"), joined("x", "east", "same"), joined("y", "west", "same"), machine("new"))
+	answer, err := f.Answer(t.Context(), object.Node, key("ip-10-0-1-7"))
+	if err != nil || !answer.Well || answer.Object != (Reference{"Machine", "n", "a", "c"}) || strings.Join(answer.Notes, "|") != "Its Node is ip-10-0-1-7" {
+		t.Errorf("got %+v, error %v", answer, err)
+	}
+	for name, want := range map[string]string{
+		"ip-10-0-1-8": `there is no Machine with the Node "ip-10-0-1-8" in namespace "n"; did you mean "ip-10-0-1-7"?`,
+		"database":    `there is no Machine with the Node "database" in namespace "n"`,
+		"same":        `2 Machines have a Node "same": x of Cluster east, y of Cluster west; ask why of one of them`,
+	} {
+		if answer, err := f.Answer(t.Context(), object.Node, key(name)); err == nil || err.Error() != want || answer.Finding != nil {
+			t.Errorf("%s: got %+v, error %v", name, answer, err)
+		}
+	}
+}
+
+// TestOldTemplateIsANote of a Machine that is well, and of no other.
+func TestOldTemplateIsANote(t *testing.T) {
+	t.Parallel()
+	old := is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, "* Version v1.36.2, v1.36.3 required")
+	answer, err := finder(t, nil, machine("m", old)).Answer(t.Context(), object.Machine, key("m"))
+	if err != nil || !answer.Well || !strings.Contains(answer.Text(noon), "It has an older template, and the rollout replaces it: Version v1.36.2, v1.36.3 required.") {
+		t.Errorf("got %+v, error %v", answer, err)
+	}
+	answer, err = finder(t, nil, machine("m", old, is(clusterv1.MachineReadyCondition, "False", "NotReady", ""))).Answer(t.Context(), object.Machine, key("m"))
+	if err != nil || answer.Well || len(answer.Notes) != 0 {
+		t.Errorf("one that is not well: %+v, error %v", answer, err)
+	}
+}
+
+// TestSourceOfAMirroredCondition is named, unless its object is paused: that is the cause then.
+func TestSourceOfAMirroredCondition(t *testing.T) {
+	t.Parallel()
+	config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b"}}
+	infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}}
+	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "SimMachine has the cluster.x-k8s.io/paused annotation")
+	for name, test := range map[string]struct {
+		condition string
+		paused    bool
+		want      string
+		fact      string
+	}{
+		"of the bootstrap":                {clusterv1.MachineBootstrapConfigReadyCondition, false, "Machine m", "The object is BootstrapConfig b"},
+		"of the infrastructure":           {clusterv1.MachineInfrastructureReadyCondition, false, "Machine m", "The object is SimMachine i"},
+		"of an infrastructure that rests": {clusterv1.MachineInfrastructureReadyCondition, true, "SimMachine i", ""},
+		"of nothing that a provider has":  {clusterv1.MachineReadyCondition, true, "Machine m", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := machine("m", is(test.condition, "False", "X", ""))
+			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "BootstrapConfig", Name: "b"}
+			m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+			i := infra.DeepCopy()
+			if test.paused {
+				i.Status.Conditions = []metav1.Condition{paused}
+			}
+			found, err := finder(t, nil, m, config, i, cluster()).machine(t.Context(), m)
+			if err != nil || found.Object.String() != test.want || strings.Join(found.Facts, "|") != test.fact {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+			if test.want == "SimMachine i" && found.Command != "kubectl annotate simmachine i --namespace n cluster.x-k8s.io/paused-" {
+				t.Errorf("the command is %q", found.Command)
+			}
+		})
+	}
+}
+
+// TestAnswersNeedWhatTheyAreAbout has an API server that refuses one list or object: there is no answer, and none that is partly so.
+func TestAnswersNeedWhatTheyAreAbout(t *testing.T) {
+	t.Parallel()
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("no rule"))
+	unavailable := apierrors.NewServiceUnavailable("etcd")
+	for name, test := range map[string]struct {
+		kind  object.Kind
+		list  string
+		err   error
+		found bool
+	}{
+		"a Cluster without MachineDeployments": {object.Cluster, "MachineDeploymentList", refusal, false},
+		"a Cluster without Machines":           {object.Cluster, "MachineList", refusal, false},
+		"a pool without Machines":              {object.MachineDeployment, "MachineList", refusal, false},
+		"a Node without Machines":              {object.Node, "MachineList", refusal, false},
+		"a pool whose Cluster is not readable": {object.MachineDeployment, "Cluster", refusal, true},
+		"a pool whose Cluster fails":           {object.MachineDeployment, "Cluster", unavailable, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuses := func(c client.Client, o interface {
+				GetResourceVersion() string
+			}) bool {
+				var gvk schema.GroupVersionKind
+				var err error
+				switch typed := o.(type) {
+				case client.Object:
+					gvk, err = c.GroupVersionKindFor(typed)
+				case client.ObjectList:
+					gvk, err = c.GroupVersionKindFor(typed)
+				}
+				return err == nil && gvk.Kind == test.list
+			}
+			m := failingIn("md", "a", "CloudError")
+			f := finder(t, nil)
+			f.Reader = objecttest.Reader(t, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+					if refuses(c, o) {
+						return test.err
+					}
+					return c.Get(ctx, key, o, options...)
+				},
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if refuses(c, list) {
+						return test.err
+					}
+					return c.List(ctx, list, options...)
+				},
+			}, m, poolNamed("md"), cluster())
+			name := map[string]string{"Cluster": "c", "MachineDeployment": "md", "Node": "x"}[test.kind.Kind]
+			answer, err := f.Answer(t.Context(), test.kind, key(name))
+			if (err == nil) != test.found || (answer.Finding != nil) != test.found {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
+// TestEachKindOfOwnerIsAsked has a missing object of each kind that has a question of its own.
+func TestEachKindOfOwnerIsAsked(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []object.Kind{object.Cluster, object.MachineDeployment, object.MachineSet, object.Machine, object.MachineHealthCheck, object.MachinePolicy, object.BootstrapConfig} {
+		answer, err := finder(t, nil).Answer(t.Context(), kind, key("none"))
+		if !object.IsNotFound(err) || answer.Finding != nil || !strings.HasPrefix(err.Error(), fmt.Sprintf(`there is no %s "none" in namespace "n"`, kind.Kind)) {
+			t.Errorf("%s: got %+v, error %v", kind.Kind, answer, err)
+		}
+	}
+}
+
+// TestWordsOfAnAnswer has who acts, and since when, of answers that differ in one thing at a time.
+func TestWordsOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	subject := Reference{"Machine", "n", "m", "c"}
+	at := func(d time.Duration) metav1.Condition {
+		return metav1.Condition{Type: "Ready", Status: "False", Reason: "X", Message: "why", LastTransitionTime: ago(d)}
+	}
+	for want, answer := range map[string]Answer{
+		"Machine m in namespace n is well: it waits for nothing.\n":                                                                                                                  {Object: subject, Well: true},
+		"Cluster c is well: it waits for nothing. A note.\n":                                                                                                                         {Object: Reference{Kind: "Cluster", Name: "c"}, Notes: []string{"A note."}},
+		"Machine m in namespace n has been in progress for 5m: it boots. Its condition Ready is False (X): why. Drover continues by itself.\n":                                       {Object: subject, Finding: &Finding{Object: subject, Condition: at(5 * time.Minute), Meaning: "it boots", Actor: reason.Drover}},
+		"Machine m in namespace n has been in progress for 5m: it boots. Its condition Ready is False (X): why. Drover continues by itself; wait.\n":                                 {Object: subject, Finding: &Finding{Object: subject, Condition: at(5 * time.Minute), Meaning: "it boots", Actor: reason.Drover, Help: "wait"}},
+		"Machine m in namespace n has been in progress for 0s: fine. Its condition Ready is False (X): why. Nobody has to act.\n":                                                    {Object: subject, Finding: &Finding{Object: subject, Condition: at(-time.Hour), Meaning: "fine", Actor: reason.Nobody}},
+		"Machine m in namespace n is not well: nothing was done. The owner of the hook must act: remove it.\n\n  kubectl x\n":                                                        {Object: subject, Finding: &Finding{Object: subject, Meaning: "nothing was done", Actor: reason.HookOwner, Help: "remove it", Command: "kubectl x"}},
+		"Machine m in namespace n is in progress: Cluster c: it starts. Drover continues by itself.\n":                                                                               {Object: subject, Finding: &Finding{Object: Reference{"Cluster", "n", "c", "c"}, Meaning: "it starts", Actor: reason.Drover}},
+		"Machine m in namespace n has not been well for 2d: x. The condition Ready of Cluster c is False (X): why. One fact. 2 more objects wait. The operator must act: mend it.\n": {Object: subject, Finding: &Finding{Object: Reference{"Cluster", "n", "c", "c"}, Condition: at(48 * time.Hour), Meaning: "x", Facts: []string{"One fact."}, Others: 2, Actor: reason.Operator, Help: "mend it"}},
+	} {
+		if got := answer.Text(noon); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+// TestCommandThatWasAskedIsNotOffered has the command of the question, and the same of another object.
+func TestCommandThatWasAskedIsNotOffered(t *testing.T) {
+	t.Parallel()
+	subject := Reference{"Cluster", "n", "c", "c"}
+	for command, offered := range map[string]bool{"kubectl drover why cluster/c --namespace n": false, "kubectl drover why cluster/d --namespace n": true, "": false} {
+		text := Answer{Object: subject, Finding: &Finding{Object: subject, Meaning: "x", Actor: reason.Operator, Help: "y", Command: command}}.Text(noon)
+		if strings.Contains(text, "\n  kubectl") != offered {
+			t.Errorf("%q: %q", command, text)
+		}
+	}
+}
+
+// TestCommandsAreForAShell has names that a tenant chooses.
+func TestCommandsAreForAShell(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		object Reference
+		text   string
+		want   string
+	}{
+		"plain names":             {Reference{"Machine", "n", "m-0.x_y", "c"}, "why {name} {cluster} --namespace {namespace}", "why m-0.x_y c --namespace n"},
+		"a Cluster of a tenant":   {Reference{"Machine", "n", "m", "c; rm -rf /"}, "why cluster/{cluster}", "why cluster/'c; rm -rf /'"},
+		"a quote":                 {Reference{"Machine", "n", "m", "it's"}, "why cluster/{cluster}", `why cluster/'it'\''s'`},
+		"a substitution":          {Reference{"Machine", "n", "m", "$(id)"}, "why cluster/{cluster}", "why cluster/'$(id)'"},
+		"a Cluster that is none":  {Reference{"Machine", "n", "m", ""}, "why cluster/{cluster}", ""},
+		"the Cluster itself":      {Reference{"Cluster", "n", "c", ""}, "why cluster/{cluster}", "why cluster/c"},
+		"no namespace":            {Reference{"Node", "", "x", ""}, "why node/{name} --namespace {namespace}", "why node/x"},
+		"a text without a name":   {Reference{"Machine", "n", "m", ""}, "kubectl drover check", "kubectl drover check"},
+		"a name like a place":     {Reference{"Machine", "n", "{namespace}", "c"}, "why {name} --namespace {namespace}", "why '{namespace}' --namespace n"},
+		"more than one character": {Reference{"Machine", "n", "ü", "c"}, "why {name}", "why 'ü'"},
+	} {
+		if got := command(test.text, test.object); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
