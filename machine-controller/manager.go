@@ -112,7 +112,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 		},
 		&machinepolicy.Reconciler{Client: mgr.GetClient()},
 		&machinehealthcheck.Reconciler{
-			Client: mgr.GetClient(), Live: bounded, Workloads: workloads, Guard: guard, Events: recorder, Clock: clk,
+			Client: mgr.GetClient(), Live: bounded, Workloads: workloads, Guard: guard, Events: recorder, Clock: clk, Workers: o.WorkerCount,
 		},
 	} {
 		if err := each.Register(mgr, watch, limits); err != nil {

@@ -33,6 +33,12 @@ func (s *Selectors) Of(check *clusterv1.MachineHealthCheck) labels.Selector {
 	return s.compiled.Get(check, func() (labels.Selector, error) { return Selector(check) })
 }
 
+// MaySelect reports whether a check is about a Machine, and also true where its selector would have to be compiled first.
+func (s *Selectors) MaySelect(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	selector, known := s.compiled.Known(check)
+	return !known || selector != nil && selector.Matches(labels.Set(m.Labels))
+}
+
 // Selects reports whether a check is about a Machine.
 func (s *Selectors) Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	if check.Namespace != m.Namespace || check.Spec.ClusterName != m.Spec.ClusterName {

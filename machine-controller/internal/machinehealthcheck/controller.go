@@ -36,6 +36,7 @@ import (
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -63,11 +64,14 @@ type Reconciler struct {
 	Guard  *safety.Guard
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
+	// Workers is how many MachineHealthChecks are reconciled at once; those of a namespace get half of them.
+	Workers int
 
 	watch     predicates.WatchFilter
 	writes    *expectation.Writes
 	selectors health.Selectors
 	looks     coalesce.ResyncLimiter
+	fairShare *fairshare.Gate
 	phases    []phase
 }
 
@@ -80,6 +84,7 @@ type phase interface {
 // Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.writes, r.looks.Clock = watch, &expectation.Writes{Clock: r.Clock}, r.Clock
+	r.fairShare = fairshare.NewGate(r.Workers, r.Clock)
 	r.setPhases()
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -94,7 +99,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	if err != nil {
 		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
 	}
-	return (&unmark.Reconciler{Client: r.Client, Writes: r.writes}).Register(mgr, watch, options)
+	return (&unmark.Reconciler{Client: r.Client, Writes: r.writes, Selectors: &r.selectors}).Register(mgr, watch, options)
 }
 
 // setPhases lists the phases of a MachineHealthCheck, in order.
@@ -115,6 +120,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	if !check.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // package unmark handles its Machines
 	}
+	leave, retryAfter := r.fairShare.Enter(check.Namespace, check.Name)
+	if leave == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", retryAfter)
+		return reconcile.Result{RequeueAfter: retryAfter}, nil
+	}
+	defer leave()
 	s := &state{check: check, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}
 	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {

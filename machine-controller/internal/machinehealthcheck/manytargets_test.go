@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -17,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/fairshare"
 )
 
 // TestCostOfATargetIsThatOfOne evaluates the Machines of one MachineDeployment, as many as it may have: the places of their
@@ -50,11 +53,15 @@ func TestChecksOfManyMachinesAreSpacedOut(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		machines, older int
+		values          int  // of the selectors of older checks
+		taken           bool // whether the youngest of these selects the Machines as well
 		after           time.Duration
 	}{
-		"by no time for some hundred Machines": {400, 0, 0},
-		"by the number of Machines":            {1000, 0, 300 * time.Millisecond},
-		"by the number of older checks":        {1000, 100, 1300 * time.Millisecond},
+		"by no time for some hundred Machines":                {400, 0, 0, false, 0},
+		"by the number of Machines":                           {1000, 0, 0, false, 300 * time.Millisecond},
+		"by the number of older checks":                       {1000, 100, 0, false, 1300 * time.Millisecond},
+		"by older checks if one of them selects the Machines": {1000, 100, 0, true, 1300 * time.Millisecond},
+		"by the values with which older checks select others": {1000, 10, 598, false, 10400 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,6 +86,13 @@ func TestChecksOfManyMachinesAreSpacedOut(t *testing.T) {
 					for i := range test.older {
 						older := newCheck(namespace, fmt.Sprint("older", i))
 						older.UID, older.Spec.Selector.MatchLabels = types.UID(older.Name), map[string]string{"pool": "b"}
+						if test.values > 0 {
+							older.Spec.Selector = manyValues(test.values)
+						}
+						if test.taken && i == test.older-1 {
+							older.Spec.Selector = check.Spec.Selector
+							older.Name = "z-youngest"
+						}
 						list.Items = append(list.Items, *older)
 					}
 				}
@@ -110,5 +124,55 @@ func TestChecksOfManyMachinesAreSpacedOut(t *testing.T) {
 				t.Errorf("was reconciled %d times, want %d", lists, reconciled)
 			}
 		})
+	}
+}
+
+// manyValues selects no Machine of a test, by an expression with so many values.
+func manyValues(n int) metav1.LabelSelector {
+	values := make([]string, n)
+	for i := range values {
+		values[i] = fmt.Sprint("b", i)
+	}
+	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: values}}}
+}
+
+// TestHandlersCompileNoSelector has a check that selects no Machine: until it was reconciled its selector is not compiled,
+// and each Machine of its Cluster triggers that.
+func TestHandlersCompileNoSelector(t *testing.T) {
+	t.Parallel()
+	api, namespace := management.Client(t), management.Namespace(t)
+	cluster, check := testenv.Cluster(namespace), newCheck(namespace, "check")
+	check.Spec.Selector = manyValues(32)
+	for _, object := range []client.Object{cluster, check} {
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &Reconciler{Client: indextest.NewClient(t, api), Workloads: workload.New(workload.Options{}), Clock: clocktesting.NewFakePassiveClock(time.Now())}
+	r.looks.Clock, r.writes = r.Clock, &expectation.Writes{Clock: r.Clock}
+	m := testenv.Machine(namespace, "m")
+	for _, reconciled := range []bool{false, true} {
+		if reconciled {
+			if err := r.observe(t.Context(), &state{check: check, cluster: cluster}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if triggers := len(r.checksOfMachine(t.Context(), m)) == 1; triggers == reconciled {
+			t.Errorf("reconciled: %t, the Machine triggers a reconcile: %t", reconciled, triggers)
+		}
+	}
+}
+
+// TestANamespaceHoldsHalfOfTheWorkers has one with as many checks at work as it may have.
+func TestANamespaceHoldsHalfOfTheWorkers(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Now())
+	r := &Reconciler{Clock: clk, fairShare: fairshare.NewGate(2, clk)}
+	leave, _ := r.fairShare.Enter("tenant", "busy")
+	defer leave()
+	clk.SetTime(clk.Now().Add(3 * time.Second))
+	result, err := r.Reconcile(t.Context(), newCheck("tenant", "check"))
+	if err != nil || result.RequeueAfter != 3*time.Second {
+		t.Errorf("got %v, %v; want another attempt after 3s, which the other has taken so far", result, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/selectorcache"
 	"drover.io/runtime/predicates"
 )
 
@@ -26,37 +27,50 @@ func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	if s.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
 		return err
 	}
-	own, err := health.Selector(s.check)
-	if s.specError = err; err != nil {
-		return nil //nolint:nilerr // a condition reports it
+	own := selecting{s.check.Name, r.selectors.Of(s.check)}
+	if own.selector == nil {
+		_, s.specError = health.Selector(s.check)
+		return nil // a condition reports it
 	}
 	older, err := r.olderChecks(ctx, s.check)
 	if err != nil {
 		return err
 	}
-	s.choose(r.watch, own, older)
-	r.looks.MarkReconciled(s.check.UID, len(s.all)+len(s.targets)*len(older)/comparisons)
+	cost := s.choose(r.watch, own, older)
+	r.looks.MarkReconciled(s.check.UID, len(s.all)+cost/comparisons)
 	if _, s.specError = health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets)); s.specError != nil {
 		return nil //nolint:nilerr // a condition reports it
 	}
 	return r.group(ctx, s, key)
 }
 
-// selecting is another check of the same Cluster, with what it selects.
+// selecting is a check of a Cluster, with what it selects.
 type selecting struct {
 	name     string
 	selector labels.Selector
 }
 
-// comparisons is how many comparisons of a Machine with an older check cost as much as all else about a Machine.
+// valueCost is what it costs to compare the labels of a Machine with the values of the selector, beside one of a single label:
+// six values cost as much as that.
+func (c selecting) valueCost() int { return selectorcache.Terms(c.selector) / 6 }
+
+// comparisons is how many comparisons of a Machine with a selector of one label cost as much as all else about a Machine.
 const comparisons = 50
 
 // choose picks the targets: the Machines of the Cluster that the check's own selector selects, without those of another
-// manager, those that are paused or exempt and those that an older check selects.
-func (s *state) choose(watch predicates.WatchFilter, own labels.Selector, older []selecting) {
+// manager, those that are paused or exempt and those that an older check selects. It returns the cost of all comparisons but
+// that of each Machine with a label of the check's own, in comparisons with a selector of one label.
+func (s *state) choose(watch predicates.WatchFilter, own selecting, older []selecting) (cost int) {
 	s.overlapping = map[string][]string{}
+	ownCost, costs := own.valueCost(), []int{0} // costs are those of the comparisons with so many older checks
+	for i, o := range older {
+		costs = append(costs, costs[i]+1+o.valueCost())
+	}
 	for _, m := range s.all {
-		if !watch.Matches(m) || !own.Matches(labels.Set(m.Labels)) {
+		if !watch.Matches(m) {
+			continue
+		}
+		if cost += ownCost; !own.selector.Matches(labels.Set(m.Labels)) {
 			continue
 		}
 		if health.Exempt(m) {
@@ -65,12 +79,15 @@ func (s *state) choose(watch predicates.WatchFilter, own labels.Selector, older 
 		}
 		olderCheck := slices.IndexFunc(older, func(o selecting) bool { return o.selector.Matches(labels.Set(m.Labels)) })
 		if olderCheck >= 0 {
+			cost += costs[olderCheck+1]
 			s.overlapping[older[olderCheck].name] = append(s.overlapping[older[olderCheck].name], m.Name)
 			continue
 		}
+		cost += costs[len(older)]
 		s.targets = append(s.targets, m)
 	}
 	slices.SortFunc(s.targets, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return cost
 }
 
 // olderChecks returns the checks that have precedence over this one where both select a Machine of its Cluster: older ones

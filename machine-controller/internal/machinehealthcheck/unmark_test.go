@@ -113,7 +113,7 @@ func TestMarksOfAnotherCheckAreKept(t *testing.T) {
 	w.check("younger")
 	w.ready("m-0", corev1.ConditionFalse)
 	w.expectConditions("m-0", badNode, markedForOwner, alone)
-	w.Expect((&unmark.Reconciler{Client: w.Client}).Reconcile(t.Context(), w.fresh(m))).To(gomega.BeZero())
+	w.Expect((&unmark.Reconciler{Client: w.Client, Selectors: &health.Selectors{}}).Reconcile(t.Context(), w.fresh(m))).To(gomega.BeZero())
 	w.Expect(w.Delete(t.Context(), check)).To(gomega.Succeed())
 	w.expectConditions("m-0", badNode, markedForOwner, alone)
 }
@@ -224,7 +224,7 @@ func TestACheckThatIsBeingDeletedKeepsNoMarks(t *testing.T) {
 	if err := c.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	u := &unmark.Reconciler{Client: c, Writes: &expectation.Writes{Clock: clock.RealClock{}}}
+	u := &unmark.Reconciler{Client: c, Writes: &expectation.Writes{Clock: clock.RealClock{}}, Selectors: &health.Selectors{}}
 	for _, deleted := range []bool{false, true} {
 		if deleted {
 			if err := c.Delete(t.Context(), check); err != nil {

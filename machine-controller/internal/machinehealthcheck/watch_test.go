@@ -37,7 +37,7 @@ func TestTargetsAreTheManagersOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.choose("own", own, nil)
+	s.choose("own", selecting{check.Name, own}, nil)
 	var names []string
 	for _, m := range s.targets {
 		names = append(names, m.Name)

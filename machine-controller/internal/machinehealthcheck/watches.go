@@ -68,13 +68,14 @@ func (r *Reconciler) otherChecks(ctx context.Context, object client.Object) []re
 	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return c.UID != check.UID })
 }
 
+// checksOfMachine compiles no selector, as the handlers of events of all namespaces wait for it: a reconcile does.
 func (r *Reconciler) checksOfMachine(ctx context.Context, object client.Object) []reconcile.Request {
 	m, ok := object.(*clusterv1.Machine)
 	if !ok {
 		return nil
 	}
 	cluster := client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}
-	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return r.selectors.Selects(c, m) })
+	return r.checks(ctx, cluster, func(c *clusterv1.MachineHealthCheck) bool { return r.selectors.MaySelect(c, m) })
 }
 
 // checksOfNode maps the Node to its Machines, by providerID or, for a Node that has none, by the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -85,6 +86,8 @@ type state struct {
 	set      *clusterv1.MachineSet
 	cluster  *clusterv1.Cluster
 	machines []*clusterv1.Machine
+	// checkSelectors are those of the health checks of the Cluster; nil until a phase reads them.
+	checkSelectors []labels.Selector
 	// created counts the Machines that this reconcile has created, which are not in machines.
 	created int
 	// cacheCurrent is whether machines shows every write of this manager.

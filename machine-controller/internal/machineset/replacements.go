@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,10 +98,21 @@ func (r *remediator) awaitsHealthCheck(ctx context.Context, s *state, m *cluster
 
 // selected reports whether a health check selects the Machine.
 func (r *remediator) selected(ctx context.Context, s *state, m *clusterv1.Machine) (bool, error) {
-	checks, err := index.MachineHealthChecksOfCluster(ctx, r.client, client.ObjectKeyFromObject(s.cluster))
-	return slices.ContainsFunc(checks, func(check *clusterv1.MachineHealthCheck) bool {
-		return check.DeletionTimestamp.IsZero() && r.selectors.Selects(check, m)
-	}), err
+	if s.checkSelectors == nil {
+		checks, err := index.MachineHealthChecksOfCluster(ctx, r.client, client.ObjectKeyFromObject(s.cluster))
+		if err != nil {
+			return false, err
+		}
+		s.checkSelectors = []labels.Selector{}
+		for _, check := range checks {
+			if selector := r.selectors.Of(check); selector != nil && check.DeletionTimestamp.IsZero() {
+				s.checkSelectors = append(s.checkSelectors, selector)
+			}
+		}
+	}
+	return m.Spec.ClusterName == s.cluster.Name && slices.ContainsFunc(s.checkSelectors, func(selector labels.Selector) bool {
+		return selector.Matches(labels.Set(m.Labels))
+	}), nil
 }
 
 func (r *remediator) setReplacement(ctx context.Context, s *state, before *clusterv1.Machine, replacement health.Replacement) error {

@@ -206,3 +206,23 @@ func TestMachineInheritsWatchLabel(t *testing.T) {
 		t.Error("that it lost the label goes unnoticed")
 	}
 }
+
+// TestHandlersCompileNoSelector has a MachineSet that does not select a Machine: until it was reconciled its selector is not
+// compiled, and each uncontrolled Machine of its Cluster triggers that.
+func TestHandlersCompileNoSelector(t *testing.T) {
+	t.Parallel()
+	cluster, set := clusterAndSet()
+	r, _ := reconcilerWith(t, interceptor.Funcs{}, cluster, set)
+	m := creation.NewMachine(set, "m")
+	m.Labels = map[string]string{"pool": "other"}
+	for _, reconciled := range []bool{false, true} {
+		if reconciled {
+			if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if triggers := len(r.setsForUncontrolledMachine(t.Context(), m)) == 1; triggers == reconciled {
+			t.Errorf("reconciled: %t, the Machine triggers a reconcile: %t", reconciled, triggers)
+		}
+	}
+}

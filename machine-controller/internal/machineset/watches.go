@@ -7,7 +7,6 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -17,7 +16,8 @@ import (
 	"drover.io/machine-controller/internal/index"
 )
 
-// setsForUncontrolledMachine returns the MachineSets that could adopt a Machine.
+// setsForUncontrolledMachine returns the MachineSets that could adopt a Machine. It compiles no selector, as the handlers of
+// events of all namespaces wait for it: a reconcile does.
 func (r *Reconciler) setsForUncontrolledMachine(ctx context.Context, object client.Object) []reconcile.Request {
 	m, ok := object.(*clusterv1.Machine)
 	if !ok {
@@ -29,8 +29,7 @@ func (r *Reconciler) setsForUncontrolledMachine(ctx context.Context, object clie
 	}
 	var found []reconcile.Request
 	for _, set := range sets {
-		matches := r.selectors.Get(set, func() (labels.Selector, error) { return selector(set) })
-		if matches != nil && adoptable(set, m, matches) {
+		if matches, known := r.selectors.Known(set); !known || matches != nil && adoptable(set, m, matches) {
 			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)})
 		}
 	}

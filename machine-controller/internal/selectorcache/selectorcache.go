@@ -12,39 +12,69 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 )
 
-// maxSelectors is how many compiled selectors are kept.
-const maxSelectors = 4096
+// maxTerms is how many requirements and values the selectors that are kept may have together; each takes some 100 bytes.
+const maxTerms = 500_000
 
-// Cache has the compiled selectors that were used last. The zero value is ready to use, by any number of workers.
+// Cache has the compiled selectors of objects, of each that of one generation. Where they would exceed maxTerms it begins
+// anew. The zero value is ready to use, by any number of workers.
 type Cache struct {
-	once     sync.Once
-	compiled *lru.Cache
+	mu       sync.Mutex
+	compiled map[types.UID]compiled
+	terms    int
 }
 
-// version is a version of the spec of an object.
-type version struct {
-	uid        types.UID
+// compiled is the selector of a generation of an object; nil where it cannot be used.
+type compiled struct {
 	generation int64
+	selector   labels.Selector
+	terms      int
 }
 
 // Get returns the selector in the spec of an object, which compile makes once for each generation; nil where that fails. The
 // selector of an object without a UID is not kept.
 func (c *Cache) Get(object metav1.Object, compile func() (labels.Selector, error)) labels.Selector {
-	c.once.Do(func() { c.compiled = lru.New(maxSelectors) })
-	key := version{object.GetUID(), object.GetGeneration()}
-	if known, found := c.compiled.Get(key); found {
-		selector, _ := known.(labels.Selector)
+	if selector, known := c.Known(object); known {
 		return selector
 	}
 	selector, err := compile()
 	if err != nil {
 		selector = nil
 	}
-	if key.uid != "" {
-		c.compiled.Add(key, selector)
+	if object.GetUID() != "" {
+		c.keep(object.GetUID(), compiled{object.GetGeneration(), selector, Terms(selector)})
 	}
 	return selector
+}
+
+// Known returns the selector of an object if it is kept; nil where it cannot be used.
+func (c *Cache) Known(object metav1.Object) (selector labels.Selector, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept, found := c.compiled[object.GetUID()]
+	return kept.selector, found && kept.generation == object.GetGeneration()
+}
+
+func (c *Cache) keep(uid types.UID, next compiled) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.terms += next.terms - c.compiled[uid].terms
+	if c.terms > maxTerms || c.compiled == nil {
+		c.compiled, c.terms = map[types.UID]compiled{}, next.terms
+	}
+	c.compiled[uid] = next
+}
+
+// Terms is how many requirements and values a selector has, which is what a comparison with labels costs at most.
+func Terms(selector labels.Selector) int {
+	if selector == nil {
+		return 1
+	}
+	requirements, _ := selector.Requirements()
+	terms := 1
+	for i := range requirements {
+		terms += 1 + len(requirements[i].ValuesUnsorted())
+	}
+	return terms
 }

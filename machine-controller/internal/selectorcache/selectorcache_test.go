@@ -5,6 +5,8 @@ package selectorcache
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,7 +34,39 @@ func TestSelectorIsCompiledOncePerGeneration(t *testing.T) {
 	want := []result{
 		{true, true}, {true, false}, {false, true}, {false, false}, {true, true}, {true, true}, {true, true},
 	}
+	if len(cache.compiled) != 2 {
+		t.Errorf("%d selectors of 2 objects are kept", len(cache.compiled))
+	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(result{})); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
+	}
+}
+
+// TestSelectorsTakeLittleMemory has an author who gives a selector many values, and changes them again and again, or deletes
+// the object and creates another.
+func TestSelectorsTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	const values = maxTerms / 3 // of which two selectors are kept
+	selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpIn, Values: slices.Repeat([]string{"b"}, values)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cache Cache
+	compile := func() (labels.Selector, error) { return selector, nil }
+	for i := range 5 {
+		object := &metav1.ObjectMeta{UID: "changed", Generation: int64(i)}
+		cache.Get(object, compile)
+		if _, known := cache.Known(object); !known || cache.terms != values+2 {
+			t.Errorf("generation %d is known: %t, %d terms are kept", i, known, cache.terms)
+		}
+	}
+	for i := range 5 {
+		object := &metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}
+		cache.Get(object, compile)
+		if _, known := cache.Known(object); !known || cache.terms > maxTerms || cache.terms != len(cache.compiled)*(values+2) {
+			t.Errorf("object %d is known: %t, %d terms of %d selectors are kept", i, known, cache.terms, len(cache.compiled))
+		}
 	}
 }

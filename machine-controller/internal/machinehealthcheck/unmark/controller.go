@@ -33,10 +33,9 @@ import (
 
 // Reconciler reconciles Machines with conditions of health checks. All fields are required.
 type Reconciler struct {
-	Client client.Client
-	Writes *expectation.Writes
-
-	selectors health.Selectors
+	Client    client.Client
+	Writes    *expectation.Writes
+	Selectors *health.Selectors
 }
 
 // Register adds the controller to the manager, with all events that trigger a reconcile.
@@ -74,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 		return reconcile.Result{}, fmt.Errorf("listing MachineHealthChecks: %w", err)
 	}
 	for i := range checks.Items {
-		if checks.Items[i].DeletionTimestamp.IsZero() && r.selectors.Selects(&checks.Items[i], m) {
+		if checks.Items[i].DeletionTimestamp.IsZero() && r.Selectors.Selects(&checks.Items[i], m) {
 			return reconcile.Result{}, nil
 		}
 	}
