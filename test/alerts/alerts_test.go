@@ -133,25 +133,19 @@ func faults(flow *workflow.Workflow) []fault {
 			name:   "the cloud has no quota for new Machines",
 			begin:  faulty(infrav1.SimFaults{QuotaExceeded: ptr.To(true)}),
 			end:    flow.DeleteFaulty,
-			alerts: []string{"DroverCloudQuotaExceeded", "DroverMachineNotJoining"},
+			alerts: []string{"DroverCloudQuotaExceeded", "DroverMachineDeploymentUnavailable", "DroverMachineNotJoining"},
 		},
 		{
 			name:   "the cloud has no capacity for new Machines",
 			begin:  faulty(infrav1.SimFaults{InsufficientCapacity: ptr.To(true)}),
 			end:    flow.DeleteFaulty,
-			alerts: []string{"DroverCloudCapacityMissing", "DroverMachineNotJoining"},
-		},
-		{
-			name:   "the cloud answers creations with an error",
-			begin:  faulty(infrav1.SimFaults{CreateError: "internal error"}),
-			end:    flow.DeleteFaulty,
-			alerts: []string{"DroverCloudErrors", "DroverMachineNotJoining"},
+			alerts: []string{"DroverCloudCapacityMissing", "DroverMachineDeploymentUnavailable", "DroverMachineNotJoining"},
 		},
 		{
 			name:   "a host never joins",
 			begin:  faulty(infrav1.SimFaults{NeverJoins: ptr.To(true)}),
 			end:    flow.DeleteFaulty,
-			alerts: []string{"DroverMachineNotJoining"},
+			alerts: []string{"DroverMachineDeploymentUnavailable", "DroverMachineNotJoining"},
 		},
 		{
 			name:   "the API server of the workload cluster ends",
