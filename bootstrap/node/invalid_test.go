@@ -304,6 +304,22 @@ func TestConfigurationThatContradictsNothingIsAccepted(t *testing.T) {
 	}
 }
 
+// TestKubeletMayVerifyClientsByAnotherAuthority: that of the API server's client certificate is not always that of its serving
+// certificate.
+func TestKubeletMayVerifyClientsByAnotherAuthority(t *testing.T) {
+	t.Parallel()
+	const path = "/etc/kubernetes/pki/client-ca.crt"
+	for _, system := range []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Flatcar, bootstrapv1.RHEL} {
+		in := minimal(system)
+		in.Spec.Files = []bootstrapv1.File{{Path: path, Content: new("pem")}}
+		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"authentication":{"x509":{"clientCAFile":"` + path + `"}}}`)}
+		config, _ := contentAt(t, describe(t, in), kubeletConfigFile)
+		if !strings.Contains(config, "clientCAFile: "+path+"\n") || !strings.Contains(config, "anonymous:\n    enabled: false\n") {
+			t.Errorf("%s: %s", system, config)
+		}
+	}
+}
+
 // TestMessagesHaveWhatWouldBeRight: a Go type is nothing that a user knows.
 func TestMessagesHaveWhatWouldBeRight(t *testing.T) {
 	t.Parallel()
