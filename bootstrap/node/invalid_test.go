@@ -256,18 +256,21 @@ func TestKubeletConfigurationIsMergedOverTheDefaults(t *testing.T) {
 // TestDefaultsGiveWayToValuesThatExcludeThem: a kubelet does not start with both, and the user has written one of them only.
 func TestDefaultsGiveWayToValuesThatExcludeThem(t *testing.T) {
 	t.Parallel()
-	const parallel, period, critical = "maxParallelImagePulls", "shutdownGracePeriod", "shutdownGracePeriodCriticalPods"
+	const parallel, serving, period, critical = "maxParallelImagePulls", "serverTLSBootstrap", "shutdownGracePeriod", "shutdownGracePeriodCriticalPods"
 	for fragment, want := range map[string][]string{
-		`{}`:                                      {parallel, period, critical},
-		`{"serializeImagePulls":false}`:           {parallel, period, critical},
-		`{"serializeImagePulls":true}`:            {period, critical},
-		`{"shutdownGracePeriod":"0s"}`:            {parallel, period},
-		`{"shutdownGracePeriod":null}`:            {parallel},
-		`{"shutdownGracePeriod":"1m"}`:            {parallel, period, critical},
-		`{"shutdownGracePeriodByPodPriority":[]}`: {parallel, period, critical},
-		`{"shutdownGracePeriodByPodPriority":[{"priority":0,"shutdownGracePeriodSeconds":5}]}`: {parallel},
-		`{"serializeImagePulls":true,"maxParallelImagePulls":1}`:                               {parallel, period, critical},
-		`{"shutdownGracePeriod":"5s","shutdownGracePeriodCriticalPods":"2s"}`:                  {parallel, period, critical},
+		`{}`:                                      {parallel, serving, period, critical},
+		`{"serializeImagePulls":false}`:           {parallel, serving, period, critical},
+		`{"serializeImagePulls":true}`:            {serving, period, critical},
+		`{"shutdownGracePeriod":"0s"}`:            {parallel, serving, period},
+		`{"shutdownGracePeriod":null}`:            {parallel, serving},
+		`{"shutdownGracePeriod":"1m"}`:            {parallel, serving, period, critical},
+		`{"shutdownGracePeriodByPodPriority":[]}`: {parallel, serving, period, critical},
+		`{"shutdownGracePeriodByPodPriority":[{"priority":0,"shutdownGracePeriodSeconds":5}]}`: {parallel, serving},
+		`{"serializeImagePulls":true,"maxParallelImagePulls":1}`:                               {parallel, serving, period, critical},
+		`{"shutdownGracePeriod":"5s","shutdownGracePeriodCriticalPods":"2s"}`:                  {parallel, serving, period, critical},
+		`{"featureGates":{"GracefulNodeShutdown":true}}`:                                       {parallel, serving, period, critical},
+		`{"featureGates":{"GracefulNodeShutdown":false}}`:                                      {parallel, serving},
+		`{"featureGates":{"RotateKubeletServerCertificate":false}}`:                            {parallel, period, critical},
 	} {
 		in := minimal(bootstrapv1.Ubuntu)
 		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(fragment)}
@@ -276,13 +279,43 @@ func TestDefaultsGiveWayToValuesThatExcludeThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, field := range []string{parallel, period, critical} {
+		for _, field := range []string{parallel, serving, period, critical} {
 			if strings.Contains(string(config), "\n"+field+": ") {
 				got = append(got, field)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("with the fragment %s (-want +got):\n%s", fragment, diff)
+		}
+	}
+}
+
+// TestConfigurationThatContradictsNothingIsAccepted: it names what is so in any case.
+func TestConfigurationThatContradictsNothingIsAccepted(t *testing.T) {
+	t.Parallel()
+	for _, method := range []bootstrapv1.JoinMethod{bootstrapv1.JoinKubeletTLSBootstrap, bootstrapv1.JoinKubeadm} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Spec.Join = bootstrapv1.Join{Method: method, Endpoint: "api.example.test:6443", TLSServerName: "api.example.test"}
+		in.Spec.Kubelet.ProviderID = "a:///b"
+		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"registerWithTaints":[],"providerID":"","rotateCertificates":false}`)}
+		if _, err := Describe(in); err != nil {
+			t.Errorf("with the method %q: %v", method, err)
+		}
+	}
+}
+
+// TestKubeletMayVerifyClientsByAnotherAuthority: that of the API server's client certificate is not always that of its serving
+// certificate.
+func TestKubeletMayVerifyClientsByAnotherAuthority(t *testing.T) {
+	t.Parallel()
+	const path = "/etc/kubernetes/pki/client-ca.crt"
+	for _, system := range []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Flatcar, bootstrapv1.RHEL} {
+		in := minimal(system)
+		in.Spec.Files = []bootstrapv1.File{{Path: path, Content: new("pem")}}
+		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"authentication":{"x509":{"clientCAFile":"` + path + `"}}}`)}
+		config, _ := contentAt(t, describe(t, in), kubeletConfigFile)
+		if !strings.Contains(config, "clientCAFile: "+path+"\n") || !strings.Contains(config, "anonymous:\n    enabled: false\n") {
+			t.Errorf("%s: %s", system, config)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func kubeletFragment(in Input) (map[string]any, error) {
 // checkOverridden refuses what the kubelet would ignore, since its command line has the same, and what is only filled in there.
 func checkOverridden(patch map[string]any, providerID string) error {
 	const field = kubeletConfigurationField + "."
-	if taints := patch["registerWithTaints"]; taints != nil {
+	if taints, isList := patch["registerWithTaints"].([]any); isList && len(taints) > 0 {
 		return invalid(field+"registerWithTaints", "is overridden by the kubelet's command line: use spec.kubelet.taints")
 	}
 	if id, _ := patch["providerID"].(string); id != "" && (providerID != "" || hasJinja(id) || variable.MatchString(id)) {
@@ -108,7 +108,11 @@ func dropExcluded(defaults, patch map[string]any) {
 	if patch["serializeImagePulls"] == true {
 		delete(defaults, "maxParallelImagePulls")
 	}
-	if byPriority, _ := patch["shutdownGracePeriodByPodPriority"].([]any); len(byPriority) > 0 {
+	gates, _ := patch["featureGates"].(map[string]any)
+	if gates["RotateKubeletServerCertificate"] == false {
+		delete(defaults, "serverTLSBootstrap")
+	}
+	if byPriority, _ := patch["shutdownGracePeriodByPodPriority"].([]any); len(byPriority) > 0 || gates["GracefulNodeShutdown"] == false {
 		delete(defaults, period)
 		delete(defaults, critical)
 	}

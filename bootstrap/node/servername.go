@@ -3,7 +3,10 @@
 
 package node
 
-import "strings"
+import (
+	"net"
+	"strings"
+)
 
 const serverNameScript = scriptFolder + "/server-name.sh"
 
@@ -20,7 +23,7 @@ fi
 
 // addServerName has the kubelet's kubeconfig corrected before each start of the kubelet.
 func addServerName(n *Node, _ distribution, in Input) error {
-	_, name := reach(in)
+	endpoint, name := reach(in)
 	if name == "" {
 		return nil
 	}
@@ -28,7 +31,8 @@ func addServerName(n *Node, _ distribution, in Input) error {
 	if err != nil {
 		return err
 	}
-	if fragment["rotateCertificates"] == false { // then it reads the file as soon as it has written it
+	host, _, _ := net.SplitHostPort(endpoint)
+	if fragment["rotateCertificates"] == false && name != host { // then it reads the file as soon as it has written it
 		return invalid(kubeletConfigurationField+".rotateCertificates", "must not be false where the API server is verified by another name than that of its endpoint: the kubelet leaves that name out")
 	}
 	n.Files = append(n.Files, File{Path: serverNameScript, Mode: 0o755, Content: []byte(strings.Replace(keepServerName, "SERVER_NAME", name, 1))})

@@ -34,6 +34,9 @@ const (
 	// tokenKeyAnnotation on a bootstrap token names the one Node and key that it got a certificate for.
 	tokenKeyAnnotation = "bootstrap.drover.io/certificate-key"
 
+	// tokenRequestAnnotation on a bootstrap token is the UID of the request that bound it to its key.
+	tokenRequestAnnotation = "bootstrap.drover.io/certificate-request"
+
 	// callTimeout bounds one approval.
 	callTimeout = 20 * time.Second
 
@@ -218,6 +221,7 @@ func (a *approver) claim(ctx context.Context, csr *certificatesv1.CertificateSig
 	case "":
 		claimed := secret.DeepCopy()
 		metav1.SetMetaDataAnnotation(&claimed.ObjectMeta, tokenKeyAnnotation, key)
+		metav1.SetMetaDataAnnotation(&claimed.ObjectMeta, tokenRequestAnnotation, string(csr.UID))
 		patch, err := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}).Data(claimed)
 		if err != nil {
 			return err
@@ -232,7 +236,9 @@ func (a *approver) claim(ctx context.Context, csr *certificatesv1.CertificateSig
 }
 
 // release unbinds a token from the key of a request whose approval the API server has refused, so that there is no certificate
-// for it. Until approvals are permitted, the kubelet may have given the request up and made another with another key.
+// for it. Until approvals are permitted, the kubelet may have given the request up and made another with another key. Only the
+// request that bound the token unbinds it: whoever has stolen the token can read the host's request and make the same one again,
+// in a form that a policy does not let pass, while the host's own is approved.
 func (a *approver) release(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, node string, cause error) error {
 	if !isRefusedByServer(cause) || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
 		return nil
@@ -242,11 +248,12 @@ func (a *approver) release(ctx context.Context, csr *certificatesv1.CertificateS
 		return err
 	}
 	key, err := policy.Key(csr)
-	if err != nil || secret.Annotations[tokenKeyAnnotation] != node+"/"+key {
+	if err != nil || secret.Annotations[tokenKeyAnnotation] != node+"/"+key || secret.Annotations[tokenRequestAnnotation] != string(csr.UID) {
 		return err
 	}
 	released := secret.DeepCopy()
 	delete(released.Annotations, tokenKeyAnnotation)
+	delete(released.Annotations, tokenRequestAnnotation)
 	patch, err := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}).Data(released)
 	if err != nil {
 		return err

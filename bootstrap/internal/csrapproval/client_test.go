@@ -204,6 +204,37 @@ func TestTokenIsNotBoundByARefusedApproval(t *testing.T) {
 	}
 }
 
+// TestCopyOfARequestDoesNotUnbindTheToken: with a stolen token, the request of the host can be read and made again, so that a
+// policy refuses to approve the copy.
+func TestCopyOfARequestDoesNotUnbindTheToken(t *testing.T) {
+	t.Parallel()
+	a, remote, _ := approverOfToken(t)
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "certificatesigningrequests"}, "csr", errors.New("it is valid for too long"))
+	remote.PrependReactor("update", "certificatesigningrequests", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		csr := action.(clienttesting.UpdateAction).GetObject().(*certificatesv1.CertificateSigningRequest)
+		return csr.Spec.ExpirationSeconds != nil, nil, refused
+	})
+	original := requestOfToken(t, remote, "csr-1")
+	copied := original.DeepCopy()
+	copied.Name, copied.UID, copied.Spec.ExpirationSeconds = "csr-2", "csr-2", new(int32(1e9))
+	stolen := requestOfToken(t, remote, "csr-3")
+	for _, step := range []struct {
+		csr  *certificatesv1.CertificateSigningRequest
+		want error
+	}{{original, nil}, {copied, refused}, {stolen, nil}} {
+		if err := a.review(t.Context(), step.csr); !errors.Is(err, step.want) {
+			t.Fatalf("%s: err = %v", step.csr.Name, err)
+		}
+	}
+	after, err := remote.CertificatesV1().CertificateSigningRequests().Get(t.Context(), stolen.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after.Status.Conditions) > 0 {
+		t.Error("a request with another key than the host's was approved")
+	}
+}
+
 // approverOfToken reviews requests of one Machine, m1, for which there is a token.
 func approverOfToken(t *testing.T) (*approver, *fake.Clientset, *events.FakeRecorder) {
 	t.Helper()

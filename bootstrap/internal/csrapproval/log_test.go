@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -154,6 +155,22 @@ func TestRecorderMakesOneEventPerProblem(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestProblemThatLastsIsReportedAgain: an API server keeps an event for an hour, and a permission may be missing for longer, or
+// again after months.
+func TestProblemThatLastsIsReportedAgain(t *testing.T) {
+	t.Parallel()
+	fakeRecorder, now := events.NewFakeRecorder(20), clocktesting.NewFakePassiveClock(time.Now())
+	r := newRecorder(fakeRecorder)
+	r.problems.Clock = now
+	for range 4 {
+		r.decisionForbidden(&clusterv1.Cluster{}, errors.New("no"))
+		now.SetTime(now.Now().Add(problemPeriod / 2))
+	}
+	if made := len(fakeRecorder.Events); made != 2 {
+		t.Errorf("%d events in %s, want two", made, 2*problemPeriod)
 	}
 }
 
