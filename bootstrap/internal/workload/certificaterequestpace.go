@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/httplimit"
@@ -39,12 +40,13 @@ var ErrTooManyRequests = errors.New("the workload clusters of the namespace send
 // requestPace bounds what it costs to list and watch certificate requests: whoever lists or watches waits before the next
 // attempt.
 type requestPace struct {
+	clock      clock.PassiveClock
 	namespaces expiring.Map[string, *rate.Limiter]
 }
 
-func newRequestPace() *requestPace {
+func newRequestPace(clk clock.PassiveClock) *requestPace {
 	// A limiter that was not used for so long is full again, as a new one is.
-	return &requestPace{expiring.Map[string, *rate.Limiter]{TTL: 2 * requestByteBurst / requestByteRate * time.Second}}
+	return &requestPace{clk, expiring.Map[string, *rate.Limiter]{Clock: clk, TTL: 2 * requestByteBurst / requestByteRate * time.Second}}
 }
 
 // allow reports whether a namespace may send so many bytes now.
@@ -56,7 +58,7 @@ func (p *requestPace) allow(namespace string, bytes int) bool {
 		}
 		return limiter, true
 	})
-	return limiter.AllowN(time.Now(), bytes)
+	return limiter.AllowN(p.clock.Now(), bytes)
 }
 
 // wrap returns a transport for a client of certificate requests.

@@ -18,6 +18,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // connectTo returns a connection of the namespace team to an API server.
@@ -72,6 +73,8 @@ func TestLongEventsOfWatchesAreNotRead(t *testing.T) {
 func TestCertificateRequestsOfANamespaceAreReadAtAPace(t *testing.T) {
 	t.Parallel()
 	connections := NewConnections(nil, clock.RealClock{})
+	now := clocktesting.NewFakePassiveClock(time.Unix(1, 0))
+	connections.pace = newRequestPace(now)
 	event := fmt.Appendf(nil, eventFormat+"\n", strings.Repeat("x", 32<<10))
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -91,15 +94,17 @@ func TestCertificateRequestsOfANamespaceAreReadAtAPace(t *testing.T) {
 		defer func() { _ = stream.Close() }()
 		return io.Copy(io.Discard, stream)
 	}
-	began := time.Now()
-	n, err := read("one", "true")
-	if most := int64(requestByteBurst + (time.Since(began)/time.Second+1)*requestByteRate); !errors.Is(err, ErrTooManyRequests) || n > most {
-		t.Errorf("%d MiB of a watch were read in %s, want %d at most, then %v", n>>20, time.Since(began), most>>20, err)
+	if n, err := read("one", "true"); !errors.Is(err, ErrTooManyRequests) || n > requestByteBurst {
+		t.Errorf("%d MiB of a watch were read, want %d at most, then %v", n>>20, requestByteBurst>>20, err)
 	}
 	for _, watch := range []string{"true", ""} {
-		if n, err := read("another", watch); !errors.Is(err, ErrTooManyRequests) || n > requestByteBurst/2 {
+		if n, err := read("another", watch); !errors.Is(err, ErrTooManyRequests) || n > 0 {
 			t.Errorf("watch=%s: of another Cluster of the namespace %d MiB are read, then %v", watch, n>>20, err)
 		}
+	}
+	now.SetTime(now.Now().Add(time.Second))
+	if n, err := read("another", "true"); !errors.Is(err, ErrTooManyRequests) || n == 0 || n >= 2*requestByteRate {
+		t.Errorf("a second later %d KiB are read, want %d and what was left, then %v", n>>10, requestByteRate>>10, err)
 	}
 	if !connections.pace.allow("other", requestByteBurst) {
 		t.Error("another namespace has no bytes left")

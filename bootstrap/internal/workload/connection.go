@@ -112,7 +112,7 @@ type refusal struct {
 // NewConnections returns Connections that read Secrets with reader, which should not cache them.
 func NewConnections(reader client.Reader, clock clock.PassiveClock) *Connections {
 	return &Connections{
-		reader: reader, clock: clock, pace: newRequestPace(), connections: map[types.NamespacedName]*Connection{}, refused: map[types.NamespacedName]refusal{},
+		reader: reader, clock: clock, pace: newRequestPace(clock), connections: map[types.NamespacedName]*Connection{}, refused: map[types.NamespacedName]refusal{},
 		dialer: workload.NewDialer(workload.Options{UserAgent: "drover-bootstrap", DialTimeout: timeout / 2, MaxElements: maxElements}),
 	}
 }

@@ -21,9 +21,8 @@ import (
 func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ kind, answer, want string }{
-		"a list of nothing":    {"application/json", `{"kind":"NodeList","apiVersion":"v1","items":[` + strings.Repeat("{},", maxElements/2) + `{}]}`, "more than 50000 elements"},
-		"another format":       {"application/vnd.kubernetes.protobuf", "k8s\x00", `with "application/vnd.kubernetes.protobuf" instead of JSON`},
-		"an answer that grows": {"application/json", `{"x":"` + strings.Repeat("x", workload.MaxAnswer) + `"}`, "larger than 64 MiB"},
+		"a list of nothing": {"application/json", `{"kind":"NodeList","apiVersion":"v1","items":[` + strings.Repeat("{},", maxElements/2) + `{}]}`, "more than 50000 elements"},
+		"another format":    {"application/vnd.kubernetes.protobuf", "k8s\x00", `with "application/vnd.kubernetes.protobuf" instead of JSON`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
