@@ -283,7 +283,7 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// TestManagers has installations with what is missing, or does not run.
+// TestManagers has installations with what is missing, does not run, or is turned off, so that nothing is reconciled.
 func TestManagers(t *testing.T) {
 	t.Parallel()
 	core := func(change func(d *appsv1.Deployment)) []client.Object {
@@ -291,19 +291,23 @@ func TestManagers(t *testing.T) {
 		change(d)
 		return []client.Object{d, manager("drover-machine-controller", "m:v1")}
 	}
+	off := func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.AvailableReplicas = new(int32(0)), 0 }
+	provider := manager("drover-infra-sim", "s:v1")
+	off(provider)
 	for name, test := range map[string]struct {
 		objects []client.Object
 		level   string
 		want    string
 	}{
-		"run":                       {core(func(*appsv1.Deployment) {}), "ok", "2 run"},
-		"have no available replica": {core(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }), "failed", "drover-bootstrap has no available replica"},
-		"are turned off":            {core(func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.AvailableReplicas = new(int32(0)), 0 }), "ok", "2 run"},
-		"are not all there":         {core(func(*appsv1.Deployment) {})[1:], "warning", "drover-bootstrap is not in namespace drover-system"},
-		"have two versions":         {core(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "b:v2" }), "warning", "the managers have different versions: v1 (drover-machine-controller), v2 (drover-bootstrap)"},
-		"have no known version":     {core(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "b@sha256:0" }), "ok", "2 run"},
-		"are elsewhere":             {core(func(d *appsv1.Deployment) { d.Namespace = "other" })[:1], "unknown", "there are none in namespace drover-system; --installed-in names another"},
-		"are beside other programs": {append(core(func(*appsv1.Deployment) {}), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "other"}}), "ok", "2 run"},
+		"run":                        {core(func(*appsv1.Deployment) {}), "ok", "2 run"},
+		"have no available replica":  {core(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }), "failed", "drover-bootstrap has no available replica"},
+		"are turned off":             {core(off), "failed", "drover-bootstrap is turned off: it has 0 replicas"},
+		"have a provider turned off": {append(core(func(*appsv1.Deployment) {}), provider), "warning", "drover-infra-sim is turned off: it has 0 replicas"},
+		"are not all there":          {core(func(*appsv1.Deployment) {})[1:], "warning", "drover-bootstrap is not in namespace drover-system"},
+		"have two versions":          {core(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "b:v2" }), "warning", "the managers have different versions: v1 (drover-machine-controller), v2 (drover-bootstrap)"},
+		"have no known version":      {core(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "b@sha256:0" }), "ok", "2 run"},
+		"are elsewhere":              {core(func(d *appsv1.Deployment) { d.Namespace = "other" })[:1], "unknown", "there are none in namespace drover-system; --installed-in names another"},
+		"are beside other programs":  {append(core(func(*appsv1.Deployment) {}), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "other"}}), "ok", "2 run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

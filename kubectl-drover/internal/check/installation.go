@@ -121,7 +121,10 @@ func (c *Checker) managers(ctx context.Context) []Result {
 	for i := range deployments {
 		d := &deployments[i]
 		installed[d.Name] = true
-		if d.Status.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0 {
+		switch {
+		case ptr.Deref(d.Spec.Replicas, 1) == 0:
+			results = append(results, turnedOff(d.Name))
+		case d.Status.AvailableReplicas == 0:
 			results = append(results, failed("managers", fmt.Sprintf("kubectl describe deployment %s --namespace %s", d.Name, d.Namespace), "%s has no available replica", d.Name))
 		}
 	}
@@ -135,6 +138,15 @@ func (c *Checker) managers(ctx context.Context) []Result {
 		return ok("managers", "%d run", len(deployments))
 	}
 	return results
+}
+
+// turnedOff is the result about a manager without replicas. What it has reported before stays as it was.
+func turnedOff(name string) Result {
+	help := "scale it up, unless it is to do nothing, as in a copy of a management cluster: what objects report is as old as that"
+	if slices.Contains(core, name) {
+		return failed("managers", help, "%s is turned off: it has 0 replicas", name)
+	}
+	return warning("managers", help, "%s is turned off: it has 0 replicas", name)
 }
 
 // versions checks that all managers are of one version, as far as their images have one.

@@ -124,7 +124,7 @@ func (s *session) printPlan(m *clusterv1.Machine, plan []drain.Pod, exempt strin
 	case timeout != nil && *timeout > 0:
 		fmt.Fprintf(out, "A drain is given up after %s\n", duration.HumanDuration(time.Duration(*timeout)*time.Second))
 	default:
-		fmt.Fprintln(out, "A drain waits without a limit: spec.deletion.nodeDrainTimeoutSeconds is not set")
+		fmt.Fprintln(out, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set")
 	}
 }
 

@@ -161,14 +161,14 @@ func TestDrainOfEachMachine(t *testing.T) {
 			if err := management.Client(t).Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-		}, Well, "A drain waits without a limit: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
+		}, Well, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
 		"zero-is-no-limit": {func(t *testing.T, m *clusterv1.Machine) {
 			t.Helper()
 			m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(0))
 			if err := management.Client(t).Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-		}, Well, "A drain waits without a limit: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
+		}, Well, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
 		"cluster-deleted": {func(t *testing.T, m *clusterv1.Machine) {
 			t.Helper()
 			cluster := &clusterv1.Cluster{}

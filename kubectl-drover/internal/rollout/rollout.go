@@ -82,8 +82,9 @@ type Revision struct {
 	// Earlier are revisions that it had before.
 	Earlier []string `json:"earlier,omitempty"`
 
-	// same means that it has the template of the MachineDeployment, so that nothing would be restored.
-	same bool
+	// same means that it has the template of the MachineDeployment, so that nothing would be restored, and deleting that its
+	// MachineSet is being deleted, so that it is not restored.
+	same, deleting bool
 }
 
 // Revisions are those of a MachineDeployment, the newest first.
@@ -117,8 +118,9 @@ func revisionOf(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, curr
 	number, _ := strconv.ParseInt(set.Annotations[clusterv1.RevisionAnnotation], 10, 64)
 	spec, same := set.Spec.Template.Spec, len(replacing(&set.Spec.Template, &md.Spec.Template)) == 0
 	r := Revision{
-		Revision: number, MachineSet: set.Name, Replicas: ptr.Deref(set.Status.Replicas, 0), Current: same && number == current, same: same, Version: spec.Version,
+		Revision: number, MachineSet: set.Name, Replicas: ptr.Deref(set.Status.Replicas, 0), Current: same && number == current, Version: spec.Version,
 		Infrastructure: spec.InfrastructureRef.Kind + "/" + spec.InfrastructureRef.Name, Created: set.CreationTimestamp,
+		same: same, deleting: !set.DeletionTimestamp.IsZero(),
 	}
 	if spec.Bootstrap.ConfigRef.IsDefined() {
 		r.Bootstrap = spec.Bootstrap.ConfigRef.Kind + "/" + spec.Bootstrap.ConfigRef.Name
@@ -129,6 +131,28 @@ func revisionOf(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, curr
 	return r
 }
 
+func (r Revision) restorable() bool { return !r.same && !r.deleting && r.Revision > 0 }
+
+// WithdrawsTemplate reports whether a rollback to the revision before the current one ends the rollout of a new template: most
+// Machines that are left to replace have the template that would be restored. Otherwise it would begin another rollout: while a
+// rollback is under way, to the template that was rolled back; during a restart, to a template that no Machine has.
+func (r Revisions) WithdrawsTemplate() bool {
+	var previous *Revision
+	for i := range r.Revisions {
+		each := &r.Revisions[i]
+		switch {
+		case each.Current && len(each.Earlier) > 0: // its template has been restored
+			return false
+		case !each.restorable():
+		case previous == nil:
+			previous = each
+		case each.Replicas > previous.Replicas:
+			return false
+		}
+	}
+	return previous != nil && previous.Replicas > 0
+}
+
 // CannotRestore is why a revision, or with 0 the one before the current one, cannot be restored; empty if it can. As the controller
 // does, it looks at templates and not at which revision is current: a template whose rollout has not begun has none.
 func (r Revisions) CannotRestore(revision int64) string {
@@ -137,7 +161,7 @@ func (r Revisions) CannotRestore(revision int64) string {
 		switch {
 		case each.same && each.Revision == revision && revision > 0:
 			return fmt.Sprintf("revision %d has the current template", revision)
-		case each.same || each.Revision == 0:
+		case !each.restorable():
 		case revision == 0, each.Revision == revision, slices.Contains(each.Earlier, strconv.FormatInt(revision, 10)):
 			return ""
 		default:

@@ -109,6 +109,7 @@ func TestCannotRestore(t *testing.T) {
 		"does not restore one that is gone":    {three, 13, "there is no revision 13; kept: 4"},
 		"does not restore its own earlier":     {three, 2, "there is no revision 2; kept: 4"},
 		"restores none without a number":       {three[2:], 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
+		"does not restore one that is deleted": {[]Revision{{Revision: 4, deleting: true}}, 4, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
 		"has nothing but the current one":      {three[:1], 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
 		"has nothing before the first rollout": {nil, 0, "MachineDeployment web has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept"},
 	} {
@@ -116,6 +117,34 @@ func TestCannotRestore(t *testing.T) {
 			t.Parallel()
 			if got := (Revisions{"web", test.revisions}).CannotRestore(test.to); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWithdrawsTemplate has the revisions of rollouts without progress.
+func TestWithdrawsTemplate(t *testing.T) {
+	t.Parallel()
+	current := func(revision int64, earlier ...string) Revision {
+		return Revision{Revision: revision, Current: true, same: true, Replicas: 1, Earlier: earlier}
+	}
+	for name, test := range map[string]struct {
+		revisions []Revision
+		want      bool
+	}{
+		"a new template":                               {[]Revision{current(2), {Revision: 1, Replicas: 3}}, true},
+		"a new template without a MachineSet":          {[]Revision{{Revision: 1, Replicas: 3}}, true},
+		"not a template that was restored":             {[]Revision{current(3, "1"), {Revision: 2, Replicas: 1}}, false},
+		"not a restart":                                {[]Revision{current(3), {Revision: 2, same: true, Replicas: 2}, {Revision: 1}}, false},
+		"not the second attempt":                       {[]Revision{current(3), {Revision: 2, Replicas: 1}, {Revision: 1, Replicas: 2}}, false},
+		"a new template after a rollback that is over": {[]Revision{current(4), {Revision: 3, Replicas: 3, Earlier: []string{"1"}}, {Revision: 2}}, true},
+		"not a rollout whose old MachineSet is gone":   {[]Revision{current(2), {Revision: 1, Replicas: 1, deleting: true}}, false},
+		"nothing without revisions":                    {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := (Revisions{"web", test.revisions}).WithdrawsTemplate(); got != test.want {
+				t.Errorf("got %t", got)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -245,6 +248,62 @@ func TestOverdueDeploymentNamesAMachine(t *testing.T) {
 			}
 			if text := answer.Text(noon); strings.Contains(text, "..") || strings.Contains(text, "()") {
 				t.Errorf("text %q", text)
+			}
+		})
+	}
+}
+
+// TestUndoIsOfferedWhereItHelps has a rollout without progress: of a new template, of one that was restored already, and of a restart,
+// where the only other revision is older than all Machines.
+func TestUndoIsOfferedWhereItHelps(t *testing.T) {
+	t.Parallel()
+	md := deployment(
+		is(droverpolicyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "No progress for 10m"),
+		is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""),
+	)
+	md.UID, md.Annotations, md.Spec.Template.Spec.Version = "uid", map[string]string{clusterv1.RevisionAnnotation: "3"}, "v1.36.2"
+	set := func(revision, version string, replicas int32, earlier string) *clusterv1.MachineSet {
+		s := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "n", Name: "md-" + revision, Annotations: map[string]string{clusterv1.RevisionAnnotation: revision},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "md", UID: "uid", Controller: new(true)}},
+		}}
+		if earlier != "" {
+			s.Annotations["machinedeployment.clusters.x-k8s.io/revision-history"] = earlier
+		}
+		s.Spec.Template.Spec.Version, s.Status.Replicas = version, &replicas
+		return s
+	}
+	const undo, describe = "kubectl drover rollout undo machinedeployment/md --namespace n", "kubectl drover describe machinedeployment/md --namespace n"
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, "", errors.New("no rule"))
+	for name, test := range map[string]struct {
+		sets    []client.Object
+		refused error
+		want    string
+	}{
+		"for a new template":                     {[]client.Object{set("3", "v1.36.2", 1, ""), set("2", "v1.36.1", 2, "")}, nil, undo},
+		"not for one that was restored":          {[]client.Object{set("3", "v1.36.2", 2, "1"), set("2", "v1.36.3", 1, "")}, nil, describe},
+		"not for a restart":                      {[]client.Object{set("3", "v1.36.2", 1, ""), set("2", "v1.36.2", 2, ""), set("1", "v1.35.0", 0, "")}, nil, describe},
+		"not to whom may not read the revisions": {nil, forbidden, describe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, machines := range [][]client.Object{nil, {failingIn("md", "a", "CloudError")}} {
+				f := finder(t, nil)
+				f.Reader = objecttest.Reader(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if _, sets := list.(*clusterv1.MachineSetList); sets && test.refused != nil {
+						return test.refused
+					}
+					return c.List(ctx, list, options...)
+				}}, slices.Concat(test.sets, machines, []client.Object{md.DeepCopy(), cluster()})...)
+				for _, asked := range []struct {
+					kind object.Kind
+					name string
+				}{{object.MachineDeployment, "md"}, {object.Cluster, "c"}} {
+					answer, err := f.Answer(t.Context(), asked.kind, key(asked.name))
+					if err != nil || answer.Finding == nil || answer.Finding.Command != test.want {
+						t.Errorf("%s with %d Machines: got %+v, error %v", asked.kind.Kind, len(machines), answer.Finding, err)
+					}
+				}
 			}
 		})
 	}

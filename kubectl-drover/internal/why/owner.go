@@ -17,6 +17,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/rollout"
 )
 
 // owner is what MachineDeployments and MachineSets have in common.
@@ -26,6 +27,8 @@ type owner struct {
 	conditions []metav1.Condition
 	// onDelete means that Machines of an older template are replaced only when they are deleted by hand.
 	onDelete bool
+	// deployment is nil for a MachineSet.
+	deployment *clusterv1.MachineDeployment
 	// belongs reports whether a Machine is one of its own.
 	belongs func(*clusterv1.Machine) bool
 }
@@ -34,8 +37,9 @@ func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
 	return owner{
 		ref:     Reference{"MachineDeployment", md.Namespace, md.Name, md.Spec.ClusterName},
 		created: md.CreationTimestamp, conditions: md.Status.Conditions,
-		onDelete: md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
-		belongs:  func(m *clusterv1.Machine) bool { return m.Labels[clusterv1.MachineDeploymentNameLabel] == md.Name },
+		onDelete:   md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
+		deployment: md,
+		belongs:    func(m *clusterv1.Machine) bool { return m.Labels[clusterv1.MachineDeploymentNameLabel] == md.Name },
 	}
 }
 
@@ -101,9 +105,13 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 	overdue := o.overdue()
 	switch {
 	case found == nil:
-		return o.inProgress(), nil
+		found = o.inProgress()
+		return found, f.reviewUndo(ctx, o, found)
 	case overdue == nil:
 		return found, nil
+	}
+	if err := f.reviewUndo(ctx, o, overdue); err != nil {
+		return nil, err
 	}
 	fact := fmt.Sprintf("%s: %s", found.Object, found.Meaning)
 	if found.Condition.Type != "" {
@@ -259,10 +267,33 @@ func (o owner) inProgress() *Finding {
 func (o owner) overdue() *Finding {
 	found := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
 	if found != nil && o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil {
-		found.Help = "see what is awaited, and correct it"
-		found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
+		o.withoutUndo(found)
 	}
 	return found
+}
+
+// withoutUndo is for a rollout without progress that a rollback does not help.
+func (o owner) withoutUndo(found *Finding) {
+	found.Help = "see what is awaited, and correct it"
+	found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
+}
+
+// reviewUndo takes the rollback out of a finding about a rollout without progress unless that withdraws its template. A user who
+// may not read the revisions cannot roll back with the command.
+func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
+	if found == nil || o.deployment == nil || found.Condition.Type != policyv1.ProgressingCondition {
+		return nil
+	}
+	history, err := rollout.History(ctx, f.Reader, o.deployment)
+	switch {
+	case object.IsForbidden(err):
+	case err != nil:
+		return err
+	case history.WithdrawsTemplate():
+		return nil
+	}
+	o.withoutUndo(found)
+	return nil
 }
 
 // clusterNamed is what the Cluster of an object itself waits for.
