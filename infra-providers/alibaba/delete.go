@@ -48,6 +48,7 @@ func (d *Driver) release(ctx context.Context, instance driver.Instance) error {
 		}
 		return err
 	}
+	d.released.Set(instance.ProviderID, true)
 	return nil
 }
 

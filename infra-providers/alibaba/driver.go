@@ -17,6 +17,7 @@ import (
 	"drover.io/infra-providers/alibaba/request"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/createcache"
+	"drover.io/runtime/expiring"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=alibabamachines,verbs=get;list;watch;patch
@@ -67,9 +68,11 @@ type Driver struct {
 	client    *client
 	lookup    *request.Lookup
 	creations *createcache.Cache
-	clock     clock.PassiveClock
-	region    string
-	pageSize  int32
+	// released has the provider IDs of instances that ECS has agreed to release.
+	released expiring.Map[string, bool]
+	clock    clock.PassiveClock
+	region   string
+	pageSize int32
 }
 
 // connect reads settings and makes no call. Each call of the driver is tried once: retries are the same for all clouds and
@@ -85,14 +88,16 @@ func connect(options Options, account driver.Account, secret driver.Credentials)
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{
+	d := &Driver{
 		client:    client,
 		lookup:    request.NewLookup(client, account.Region, options.Clock),
 		creations: createcache.New(options.Clock),
 		clock:     options.Clock,
 		region:    account.Region,
 		pageSize:  options.PageSize,
-	}, nil
+	}
+	d.released.Clock, d.released.TTL = options.Clock, createcache.Window
+	return d, nil
 }
 
 // Get implements driver.Driver.
@@ -136,7 +141,7 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) ([]driver.Instanc
 	if id.ProviderID == "" && d.creations.Unanswered(id) {
 		return nil, errNotListedYet
 	}
-	if d.creations.InStartupWindow() {
+	if d.creations.InStartupWindow() && !d.released.Has(id.ProviderID) {
 		return nil, errCreationUnknown
 	}
 	return nil, nil

@@ -111,6 +111,34 @@ func TestInstanceIsNotAbsentAfterARestart(t *testing.T) {
 	}
 }
 
+// TestReleasedInstanceIsAbsentAtOnce, also right after a restart: ECS does not list it any more, and not because it lists late.
+func TestReleasedInstanceIsAbsentAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{StoppingReads: 1})
+	created, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, id := w.connectRestarted(t), identity
+	id.ProviderID = created.ProviderID
+	if _, err := d.Get(t.Context(), id); err != nil { // it runs from now on
+		t.Fatal(err)
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Get(t.Context(), id); err != nil || got.State != driver.Stopping {
+		t.Errorf("before it is gone: got %+v and %v", got, err)
+	}
+	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("afterwards: got %v, want a NotFoundError", err)
+	}
+	id.ProviderID += "x"
+	if _, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
+		t.Errorf("another one: got %v", err)
+	}
+}
+
 // TestLostAnswersAreRepeatedWithTheSameToken, also by a process without any memory, while no list has the instance.
 func TestLostAnswersAreRepeatedWithTheSameToken(t *testing.T) {
 	t.Parallel()
