@@ -22,9 +22,9 @@ import (
 	"k8s.io/utils/clock"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/createcache"
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/createcache"
 	"drover.io/runtime/httplimit"
 )
 

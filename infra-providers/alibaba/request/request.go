@@ -176,23 +176,16 @@ func tags(input Input) (list []*ecs.RunInstancesRequestTag) {
 	return list
 }
 
-// encodeUserData encodes user data in base64. Data that is too long is compressed for cloud-init, which decompresses gzip by
-// itself. Ignition does not.
+// encodeUserData encodes user data in base64.
 func encodeUserData(data []byte, format string) (*string, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	compressed := data
-	if len(data) > MaxUserData && format != "ignition" {
-		compressed = driver.Compress(data)
+	sent, err := driver.FitUserData(data, format, MaxUserData, "ECS")
+	if err != nil {
+		return nil, err
 	}
-	if len(compressed) > MaxUserData {
-		return nil, &driver.InvalidConfigurationError{
-			Field: "bootstrap data",
-			Err:   fmt.Errorf("%d bytes (%d to send) are more than the %d bytes of user data that ECS accepts: move files to an image or to a download", len(data), len(compressed), MaxUserData),
-		}
-	}
-	encoded := base64.StdEncoding.EncodeToString(compressed)
+	encoded := base64.StdEncoding.EncodeToString(sent)
 	return &encoded, nil
 }
 
