@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"drover.io/infra-providers/internal/createcache"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/createcache"
 )
 
 func of(uid types.UID) driver.Identity {
