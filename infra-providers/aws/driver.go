@@ -22,9 +22,9 @@ import (
 	"k8s.io/utils/clock"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/createcache"
 	"drover.io/runtime/httplimit"
 )
 
@@ -161,7 +161,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return driver.Instance{}, err
 	}
 	if len(found) > 0 {
-		d.creations.Delete(req.Identity.UID)
+		d.creations.Delete(req.Identity)
 		return req.Identity.Checked(found[0])
 	}
 	if created, ok := d.creations.Instance(req.Identity); ok {
@@ -175,7 +175,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		return driver.Instance{}, err
 	}
 	out, err := d.api.RunInstances(ctx, request)
-	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity.UID) >= createcache.Window {
+	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity) >= createcache.Window {
 		// The instance of that token was terminated, or never existed: EC2 also binds a token to the parameters of a
 		// request that it refused. The next token derives from the parameters, so it matches them.
 		request.ClientToken = aws.String(digest(*request))
@@ -188,7 +188,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 // request would duplicate: a client token is valid in one zone, and a filter or a launch template may now select
 // another one.
 func (d *Driver) checkEarlierCreation(req driver.Request[InstanceConfig], request *ec2.RunInstancesInput) error {
-	if d.creations.UnansweredElsewhere(req.Identity.UID, launch.Place(request)) {
+	if d.creations.UnansweredElsewhere(req.Identity, launch.Place(request)) {
 		return errNotListedYet
 	}
 	fixed := req.Config.Zone != "" || req.Config.Spec.Subnet.ID != ""
@@ -207,14 +207,14 @@ func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req dri
 		err = toCreateError(err, req.Config)
 		switch {
 		case isUnanswered(err):
-			d.creations.AddUnanswered(req.Identity.UID, place)
+			d.creations.AddUnanswered(req.Identity, place)
 		case driver.IsInsufficientCapacity(err), driver.IsQuotaExceeded(err):
-			d.creations.DeleteUnanswered(req.Identity.UID)
+			d.creations.DeleteUnanswered(req.Identity)
 		}
 		return driver.Instance{}, err
 	}
 	if len(out.Instances) == 0 {
-		d.creations.AddUnanswered(req.Identity.UID, place)
+		d.creations.AddUnanswered(req.Identity, place)
 		return driver.Instance{}, errNotListedYet
 	}
 	instance := toInstance(out.Instances[0])
@@ -264,7 +264,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		}
 		return err
 	}
-	d.creations.Delete(found[0].Identity.UID)
+	d.creations.Delete(found[0].Identity)
 	return nil
 }
 
@@ -290,7 +290,7 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) ([]driver.Instanc
 	if created, ok := d.creations.Instance(id); ok {
 		return []driver.Instance{created}, nil
 	}
-	if id.ProviderID == "" && d.creations.Unanswered(id.UID) {
+	if id.ProviderID == "" && d.creations.Unanswered(id) {
 		return nil, errNotListedYet
 	}
 	if d.creations.InStartupWindow() {

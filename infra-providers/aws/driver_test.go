@@ -16,9 +16,9 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws"
 	"drover.io/infra-providers/aws/awsfake"
-	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/internal/createcache"
 )
 
 func TestConformance(t *testing.T) {

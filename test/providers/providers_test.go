@@ -36,6 +36,12 @@ const yandexServices = "POST /yandex.cloud.compute.v1."
 // at most: before it is deleted and until it is gone, with one more for each time that the cloud requires a retry.
 var clouds = []*cloud{
 	{
+		name: "alibaba", kind: "AlibabaMachineTemplate", sizes: [2][]string{{"ecs.g8i.large", "eu-central-1a"}, {"ecs.g8i.xlarge", "eu-central-1b"}},
+		providerID: regexp.MustCompile(`^alicloud://eu-central-1\.i-gw8[0-9a-f]{15}$`),
+		budget:     map[string]int{"RunInstances": 1, "DeleteInstance": 1},
+		read:       "DescribeInstances by ID", reads: 6,
+	},
+	{
 		name: "aws", kind: "AWSMachineTemplate", sizes: [2][]string{{"m7i.large"}, {"m7i.xlarge"}},
 		providerID: regexp.MustCompile(`^aws:///eu-central-1a/i-[0-9a-f]{17}$`),
 		budget:     map[string]int{"RunInstances": 1, "TerminateInstances by ID": 1},

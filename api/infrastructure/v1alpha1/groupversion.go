@@ -25,6 +25,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&DigitalOceanMachineTemplate{}, &DigitalOceanMachineTemplateList{},
 		&HetznerMachine{}, &HetznerMachineList{},
 		&HetznerMachineTemplate{}, &HetznerMachineTemplateList{},
+		&AlibabaMachine{}, &AlibabaMachineList{},
+		&AlibabaMachineTemplate{}, &AlibabaMachineTemplateList{},
 		&AWSMachine{}, &AWSMachineList{},
 		&AWSMachineTemplate{}, &AWSMachineTemplateList{},
 		&OpenStackMachine{}, &OpenStackMachineList{},

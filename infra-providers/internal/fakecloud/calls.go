@@ -57,8 +57,14 @@ func (c *callCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next.ServeHTTP(w, r)
 }
 
-// operation names a call: by EC2's action, by SOAP's method, or by HTTP's method and the path without IDs.
+// operation names a call: by the action of EC2 or ECS, by SOAP's method, or by HTTP's method and the path without IDs.
 func operation(r *http.Request, body []byte) string {
+	if action := r.Header.Get("x-acs-action"); action != "" {
+		if r.URL.Query().Has("InstanceIds") {
+			return action + " by ID"
+		}
+		return action
+	}
 	path := idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
 	if strings.HasPrefix(path, "/compute/v1/projects/") {
 		return r.Method + " " + nameInPath.ReplaceAllString(path, "/$1/{name}")

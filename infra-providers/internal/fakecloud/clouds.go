@@ -11,6 +11,7 @@ import (
 
 	"github.com/vmware/govmomi/simulator"
 
+	"drover.io/infra-providers/alibaba/alibabafake"
 	"drover.io/infra-providers/aws/awsfake"
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
@@ -31,6 +32,7 @@ type cloud struct {
 
 // clouds start each cloud, to be served at an address.
 var clouds = map[string]func(address string) (cloud, error){
+	"alibaba":      newFakeAlibaba,
 	"aws":          newFakeAWS,
 	"azure":        newFakeAzure,
 	"digitalocean": newFakeDigitalOcean,
@@ -40,6 +42,14 @@ var clouds = map[string]func(address string) (cloud, error){
 	"openstack":    newFakeOpenStack,
 	"vsphere":      newFakeVSphere,
 	"yandex":       newFakeYandex,
+}
+
+func newFakeAlibaba(string) (cloud, error) {
+	ecs, err := alibabafake.New(alibabafake.Options{PendingReads: 1, StoppingReads: 1})
+	if err != nil {
+		return cloud{}, err
+	}
+	return cloud{ecs, func() []string { return append(ecs.Leftovers(), ecs.Violations()...) }}, nil
 }
 
 func newFakeAWS(string) (cloud, error) {

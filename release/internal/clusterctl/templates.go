@@ -30,12 +30,21 @@ type cloudTemplates struct {
 	kind string
 	// providerID is what the kubelet registers with, where no cloud controller manager sets it.
 	providerID string
+	// cloudProvider is true where a cloud controller manager needs that providerID.
+	cloudProvider bool
 	flavors    []flavor
 }
 
 // clouds have templates. Owners of images are the accounts, or at Google the projects, that the
 // distributions publish from.
 var clouds = map[string]cloudTemplates{
+	// The owners of images are the fields that name them: of public images a family or a name, for RHEL a family of your own. The
+	// cloud controller manager finds an instance by the providerID that the kubelet registers with.
+	"alibaba": {kind: "AlibabaMachineTemplate", providerID: "alicloud://{{ ds.meta_data.region_id }}.{{ ds.meta_data.instance_id }}", cloudProvider: true, flavors: []flavor{
+		{"", "ubuntu", image{"acs:ubuntu_24_04_${ALIBABA_IMAGE_ARCHITECTURE:=x64}", "family"}},
+		{"debian", "debian", image{"debian_12_*_${ALIBABA_IMAGE_ARCHITECTURE:=x64}_*", "name"}}, {"rocky", "rocky", image{"rockylinux_9_*_${ALIBABA_IMAGE_ARCHITECTURE:=x64}_*", "name"}},
+		{"rhel", "rhel", image{"${ALIBABA_IMAGE_FAMILY:=rhel-9}", "family"}},
+	}},
 	"aws": {kind: "AWSMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-${ARCHITECTURE:=amd64}-server-*", "099720109477"}},
 		{"debian", "debian", image{"debian-13-${ARCHITECTURE:=amd64}-*", "136693071363"}},
@@ -108,7 +117,7 @@ func clusterTemplates(cloud string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, f := range of.flavors {
 		var machine, whole bytes.Buffer
-		values := map[string]any{"System": f.system, "Image": f.image, "Kind": of.kind, "ProviderID": of.providerID}
+		values := map[string]any{"System": f.system, "Image": f.image, "Kind": of.kind, "ProviderID": of.providerID, "CloudProvider": of.providerID == "" || of.cloudProvider}
 		if err := parsed.ExecuteTemplate(&machine, cloud+".yaml", values); err != nil {
 			return nil, err
 		}

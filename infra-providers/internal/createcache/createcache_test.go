@@ -8,16 +8,23 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/createcache"
 )
+
+func of(uid types.UID) driver.Identity {
+	return driver.Identity{UID: uid, Name: "worker", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
+}
 
 func TestCache(t *testing.T) {
 	t.Parallel()
-	created := driver.Instance{ID: "i-1", ProviderID: "aws:///a/i-1", Identity: driver.Identity{UID: "u", ProviderID: "aws:///a/i-1"}}
-	byUID, byID, other := driver.Identity{UID: "u"}, driver.Identity{ProviderID: "aws:///a/i-1"}, driver.Identity{UID: "u", ProviderID: "aws:///a/i-2"}
+	byUID, byID, other := of("u"), driver.Identity{ProviderID: "aws:///a/i-1"}, of("u")
+	tagged := byUID
+	tagged.ProviderID, tagged.Owner.UID, other.ProviderID = "aws:///a/i-1", "moved", "aws:///a/i-2"
+	created := driver.Instance{ID: "i-1", ProviderID: "aws:///a/i-1", Identity: tagged}
 	type state struct{ ByUID, ByID, Other, Unanswered, InStartupWindow bool }
 	for name, test := range map[string]struct {
 		steps func(c *createcache.Cache, wait func(time.Duration))
@@ -26,12 +33,12 @@ func TestCache(t *testing.T) {
 		"is in the startup window at first":            {func(*createcache.Cache, func(time.Duration)) {}, state{InStartupWindow: true}},
 		"is empty after the startup window":            {func(_ *createcache.Cache, wait func(time.Duration)) { wait(createcache.Window) }, state{}},
 		"has a created instance":                       {func(c *createcache.Cache, _ func(time.Duration)) { c.AddCreated(created) }, state{ByUID: true, ByID: true, InStartupWindow: true}},
-		"has an unanswered request":                    {func(c *createcache.Cache, _ func(time.Duration)) { c.AddUnanswered("u", "") }, state{Unanswered: true, InStartupWindow: true}},
-		"resolves an unanswered request by its answer": {func(c *createcache.Cache, _ func(time.Duration)) { c.AddUnanswered("u", ""); c.AddCreated(created) }, state{ByUID: true, ByID: true, InStartupWindow: true}},
+		"has an unanswered request":                    {func(c *createcache.Cache, _ func(time.Duration)) { c.AddUnanswered(byUID, "") }, state{Unanswered: true, InStartupWindow: true}},
+		"resolves an unanswered request by its answer": {func(c *createcache.Cache, _ func(time.Duration)) { c.AddUnanswered(byUID, ""); c.AddCreated(created) }, state{ByUID: true, ByID: true, InStartupWindow: true}},
 		"deletes an instance": {func(c *createcache.Cache, _ func(time.Duration)) {
-			c.AddUnanswered("u", "")
+			c.AddUnanswered(byUID, "")
 			c.AddCreated(created)
-			c.Delete("u")
+			c.Delete(byUID)
 		}, state{InStartupWindow: true}},
 		"expires an instance after the window": {func(c *createcache.Cache, wait func(time.Duration)) { c.AddCreated(created); wait(createcache.Window) }, state{}},
 		"keeps an instance to the end of the window": {func(c *createcache.Cache, wait func(time.Duration)) {
@@ -39,7 +46,7 @@ func TestCache(t *testing.T) {
 			wait(createcache.Window - 1)
 		}, state{ByUID: true, ByID: true, InStartupWindow: true}},
 		"expires an unanswered request after the window": {func(c *createcache.Cache, wait func(time.Duration)) {
-			c.AddUnanswered("u", "")
+			c.AddUnanswered(byUID, "")
 			wait(createcache.Window)
 		}, state{}},
 	} {
@@ -52,7 +59,7 @@ func TestCache(t *testing.T) {
 			_, got.ByUID = c.Instance(byUID)
 			_, got.ByID = c.Instance(byID)
 			_, got.Other = c.Instance(other)
-			got.Unanswered, got.InStartupWindow = c.Unanswered("u"), c.InStartupWindow()
+			got.Unanswered, got.InStartupWindow = c.Unanswered(byUID), c.InStartupWindow()
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -64,13 +71,39 @@ func TestAddMismatchReturnsItsDuration(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	c := createcache.New(clock)
-	first := c.AddMismatch("u")
+	first := c.AddMismatch(of("u"))
 	clock.SetTime(clock.Now().Add(time.Minute))
-	c.AddUnanswered("other", "")
-	again := c.AddMismatch("u")
-	c.AddCreated(driver.Instance{Identity: driver.Identity{UID: "u"}})
-	after := c.AddMismatch("u")
+	c.AddUnanswered(of("other"), "")
+	again := c.AddMismatch(of("u"))
+	c.AddCreated(driver.Instance{Identity: of("u")})
+	after := c.AddMismatch(of("u"))
 	if diff := cmp.Diff([]time.Duration{0, time.Minute, 0}, []time.Duration{first, again, after}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRefusalsAreCountedByPlace: the first request for a place has the same token in every process.
+func TestRefusalsAreCountedByPlace(t *testing.T) {
+	t.Parallel()
+	c := createcache.New(clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	c.AddRefusal(of("u"), "a")
+	c.AddRefusal(of("u"), "a")
+	c.AddRefusal(of("u"), "b")
+	c.Delete(of("u")) // an earlier token stays refused
+	if diff := cmp.Diff([]int{2, 1, 0}, []int{c.Refusals(of("u"), "a"), c.Refusals(of("u"), "b"), c.Refusals(of("other"), "a")}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestMachinesOfTheSameUIDAreDistinguished: a tenant may give a machine the UID of another tenant's.
+func TestMachinesOfTheSameUIDAreDistinguished(t *testing.T) {
+	t.Parallel()
+	c := createcache.New(clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
+	own, other := of("u"), of("u")
+	other.Owner.Namespace = "elsewhere"
+	c.AddUnanswered(own, "a")
+	c.Delete(other)
+	if !c.Unanswered(own) || c.Unanswered(other) {
+		t.Error("the request of one machine counts as that of another")
 	}
 }
