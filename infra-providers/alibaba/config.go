@@ -99,7 +99,7 @@ func toAccount(machine *infrav1.AlibabaMachine) driver.Account {
 }
 
 // toInput returns what package request needs for a creation. It fails where an owner does not fit into the tags.
-func toInput(req driver.Request[InstanceConfig]) (request.Input, error) {
+func toInput(req driver.CreateRequest[InstanceConfig]) (request.Input, error) {
 	for tag, value := range req.Identity.Tags() {
 		if len(value) > request.MaxTagValue {
 			return request.Input{}, &driver.InvalidConfigurationError{Field: "metadata", Err: fmt.Errorf(

@@ -20,7 +20,7 @@ import (
 const refusalPause = 30 * time.Second
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	found, err := d.findListed(ctx, req.Identity)
 	if err != nil {
 		return driver.Instance{}, err
@@ -57,7 +57,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 // checkEarlierCreation fails while an earlier call may have created an instance that ECS does not list yet and that the request
 // would duplicate, because it would have another client token. A process that has just started does not know how many requests
 // of an earlier one were refused; for a machine that is hardly older than itself there was one at most.
-func (d *Driver) checkEarlierCreation(req driver.Request[InstanceConfig]) error {
+func (d *Driver) checkEarlierCreation(req driver.CreateRequest[InstanceConfig]) error {
 	if d.creations.UnansweredElsewhere(req.Identity, placeOf(req.Config)) {
 		return errNotListedYet
 	}
@@ -72,7 +72,7 @@ func (d *Driver) checkEarlierCreation(req driver.Request[InstanceConfig]) error 
 // ECS binds a token to the parameters of the request that had it first. When the bootstrap data or the newest image has changed
 // since, either there is an instance, which will be listed, or that request was refused. Then another token is used, which
 // derives from the parameters and so matches them.
-func (d *Driver) run(ctx context.Context, req driver.Request[InstanceConfig], message *ecs.RunInstancesRequest) (string, error) {
+func (d *Driver) run(ctx context.Context, req driver.CreateRequest[InstanceConfig], message *ecs.RunInstancesRequest) (string, error) {
 	place := placeOf(req.Config)
 	message.SetClientToken(clientToken(req.Identity, place, d.creations.Refusals(req.Identity, place)))
 	id, err := d.client.runInstances(ctx, message)
@@ -85,7 +85,7 @@ func (d *Driver) run(ctx context.Context, req driver.Request[InstanceConfig], me
 
 // failed returns the kind of the error of a creation, and records what it says about the instance. A refusal counts only when no
 // earlier request of the machine may still arrive.
-func (d *Driver) failed(err error, req driver.Request[InstanceConfig]) error {
+func (d *Driver) failed(err error, req driver.CreateRequest[InstanceConfig]) error {
 	place := placeOf(req.Config)
 	code := errorCode(err)
 	err = toCreateError(err, req.Config)
@@ -114,7 +114,7 @@ func isUnanswered(err error) bool {
 
 // created returns the instance that ECS has accepted. The answer has only its ID, so it is read; until ECS lists it, it is what
 // was requested.
-func (d *Driver) created(ctx context.Context, req driver.Request[InstanceConfig], id string) (driver.Instance, error) {
+func (d *Driver) created(ctx context.Context, req driver.CreateRequest[InstanceConfig], id string) (driver.Instance, error) {
 	identity := req.Identity
 	identity.ProviderID = d.providerID(id)
 	instance := driver.Instance{

@@ -194,8 +194,8 @@ func newConfig(t *testing.T, change func(*infrav1.AlibabaMachineSpec)) alibaba.I
 	return created
 }
 
-func newRequest(id driver.Identity, config alibaba.InstanceConfig) driver.Request[alibaba.InstanceConfig] {
-	return driver.Request[alibaba.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func newRequest(id driver.Identity, config alibaba.InstanceConfig) driver.CreateRequest[alibaba.InstanceConfig] {
+	return driver.CreateRequest[alibaba.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}

@@ -27,7 +27,7 @@ import (
 )
 
 // requested returns the parameters with which an instance is requested.
-func requested(t *testing.T, change func(*infrav1.AlibabaMachineSpec), alter func(*driver.Request[alibaba.InstanceConfig])) map[string]string {
+func requested(t *testing.T, change func(*infrav1.AlibabaMachineSpec), alter func(*driver.CreateRequest[alibaba.InstanceConfig])) map[string]string {
 	t.Helper()
 	w := newEnv(t, alibabafake.Options{})
 	req := newRequest(identity, newConfig(t, change))
@@ -38,7 +38,7 @@ func requested(t *testing.T, change func(*infrav1.AlibabaMachineSpec), alter fun
 	return w.cloud.Requests()[0]
 }
 
-func unaltered(*driver.Request[alibaba.InstanceConfig]) {}
+func unaltered(*driver.CreateRequest[alibaba.InstanceConfig]) {}
 
 // TestLeastRequest has what is requested of a spec without optional fields.
 func TestLeastRequest(t *testing.T) {
@@ -117,7 +117,7 @@ func TestNamesThatECSRefusesAreLeftOut(t *testing.T) {
 		"w": {"", ""}, "1-worker": {"", "1-worker"}, "worker.example": {"worker.example", "worker.example"},
 		strings.Repeat("w", 64): {strings.Repeat("w", 64), strings.Repeat("w", 64)}, strings.Repeat("w", 65): {strings.Repeat("w", 65), ""},
 	} {
-		got := requested(t, unchanged, func(req *driver.Request[alibaba.InstanceConfig]) { req.Identity.Name = name })
+		got := requested(t, unchanged, func(req *driver.CreateRequest[alibaba.InstanceConfig]) { req.Identity.Name = name })
 		if got["InstanceName"] != want[0] || got["HostName"] != want[1] {
 			t.Errorf("%q: got the names %q and %q, want %q", name, got["InstanceName"], got["HostName"], want)
 		}

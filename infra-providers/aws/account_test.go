@@ -76,7 +76,7 @@ func TestRefreshedCredentialsOfAnotherAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	created, err := d.Create(t.Context(), driver.Request[InstanceConfig]{Identity: id, Config: config})
+	created, err := d.Create(t.Context(), driver.CreateRequest[InstanceConfig]{Identity: id, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}

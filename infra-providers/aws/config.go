@@ -103,7 +103,7 @@ func toAccount(machine *infrav1.AWSMachine) driver.Account {
 }
 
 // launchInput returns what package launch needs for a request.
-func launchInput(req driver.Request[InstanceConfig]) launch.Input {
+func launchInput(req driver.CreateRequest[InstanceConfig]) launch.Input {
 	tags := map[string]string{"Name": req.Identity.Name}
 	for key, value := range req.Config.Spec.Tags {
 		tags[key] = value

@@ -155,7 +155,7 @@ func (c bufferedClient) Do(request *http.Request) (*http.Response, error) {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	found, err := d.findListed(ctx, req.Identity)
 	if err != nil {
 		return driver.Instance{}, err
@@ -187,7 +187,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 // checkEarlierCreation fails while an earlier call may have created an instance that EC2 does not list yet and that the
 // request would duplicate: a client token is valid in one zone, and a filter or a launch template may now select
 // another one.
-func (d *Driver) checkEarlierCreation(req driver.Request[InstanceConfig], request *ec2.RunInstancesInput) error {
+func (d *Driver) checkEarlierCreation(req driver.CreateRequest[InstanceConfig], request *ec2.RunInstancesInput) error {
 	if d.creations.UnansweredElsewhere(req.Identity, launch.Place(request)) {
 		return errNotListedYet
 	}
@@ -199,7 +199,7 @@ func (d *Driver) checkEarlierCreation(req driver.Request[InstanceConfig], reques
 }
 
 // createdInstance returns the instance in the answer of RunInstances, or the kind of its error.
-func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req driver.Request[InstanceConfig], place string) (driver.Instance, error) {
+func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req driver.CreateRequest[InstanceConfig], place string) (driver.Instance, error) {
 	if errorCode(err) == codeTokenMismatch {
 		return driver.Instance{}, errNotListedYet
 	}

@@ -82,7 +82,7 @@ func TestTagChangesVolumesAndNetworkInterfaces(t *testing.T) {
 	stays := moves
 	stays.UID, stays.Name = "stays", "stays"
 	for _, id := range []driver.Identity{moves, stays} {
-		request := driver.Request[aws.InstanceConfig]{Identity: id, Config: newConfig(t, withFallbacks), UserData: []byte("#cloud-config\n")}
+		request := driver.CreateRequest[aws.InstanceConfig]{Identity: id, Config: newConfig(t, withFallbacks), UserData: []byte("#cloud-config\n")}
 		if _, err := connected.Create(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
@@ -210,8 +210,8 @@ func selector(name string, values ...string) infrav1.AWSSelector {
 	return infrav1.AWSSelector{Filters: []infrav1.AWSFilter{{Name: name, Values: values}}}
 }
 
-func newRequest(id driver.Identity, config aws.InstanceConfig) driver.Request[aws.InstanceConfig] {
-	return driver.Request[aws.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func newRequest(id driver.Identity, config aws.InstanceConfig) driver.CreateRequest[aws.InstanceConfig] {
+	return driver.CreateRequest[aws.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}

@@ -23,16 +23,16 @@ func filteredSubnet(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role",
 // answer was lost and its repetition. EC2's client tokens are valid in one zone, and the first instance is not listed yet.
 func TestChangedSubnetSelectionCreatesNoSecondInstance(t *testing.T) {
 	t.Parallel()
-	for name, again := range map[string]func(env, driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]){
-		"in the same process": func(_ env, d driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]) {
+	for name, again := range map[string]func(env, driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.CreateRequest[aws.InstanceConfig]){
+		"in the same process": func(_ env, d driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.CreateRequest[aws.InstanceConfig]) {
 			return d, newRequest(identity, newConfig(t, filteredSubnet))
 		},
-		"in the next process": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]) {
+		"in the next process": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.CreateRequest[aws.InstanceConfig]) {
 			req := newRequest(identity, newConfig(t, filteredSubnet))
 			req.Since = ec2.now().Add(-time.Minute)
 			return ec2.connectRestarted(t), req
 		},
-		"in the next process, after a move": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.Request[aws.InstanceConfig]) {
+		"in the next process, after a move": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.CreateRequest[aws.InstanceConfig]) {
 			return ec2.connectRestarted(t), newRequest(identity, newConfig(t, filteredSubnet))
 		},
 	} {

@@ -73,7 +73,7 @@ func runLifecycle(t *testing.T, ec2 env, id driver.Identity, draw func(int) int)
 	}
 	config := newConfig(t, unchanged)
 	attempt(func() bool {
-		created, err := d.Create(t.Context(), driver.Request[aws.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n")})
+		created, err := d.Create(t.Context(), driver.CreateRequest[aws.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n")})
 		if err == nil {
 			id.ProviderID = created.ProviderID
 		}

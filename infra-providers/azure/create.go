@@ -23,7 +23,7 @@ import (
 // Create implements driver.Driver. Public address, network interface and virtual machine are requested one after the other; no
 // call waits for one. Whether Azure has capacity is known only some time after it accepted the virtual machine, so Create is
 // unfinished until that runs.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	found, err := d.read(ctx, req.Identity.Name)
 	if err != nil {
 		return driver.Instance{}, err
@@ -175,7 +175,7 @@ func (d *Driver) interfaceRefused(ctx context.Context, config InstanceConfig, in
 
 // request requests the virtual machine. With If-None-Match Azure refuses that if the name is in use, instead of changing what
 // has it.
-func (d *Driver) request(ctx context.Context, req driver.Request[InstanceConfig], vm armcompute.VirtualMachine) (driver.Instance, error) {
+func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceConfig], vm armcompute.VirtualMachine) (driver.Instance, error) {
 	answered := (*http.Response)(nil)
 	_, err := d.vms.BeginCreateOrUpdate(policy.WithCaptureResponse(ctx, &answered), d.place.ResourceGroup, req.Identity.Name, vm,
 		&armcompute.VirtualMachinesClientBeginCreateOrUpdateOptions{IfNoneMatch: ptr.To("*")})
@@ -196,7 +196,7 @@ func (d *Driver) request(ctx context.Context, req driver.Request[InstanceConfig]
 // notAccepted returns why a request was refused, after a direct read has proven that there is no virtual machine: another process
 // may have requested the same, or an earlier request whose answer was lost was carried out. A request is not invalid because its
 // network interface is gone, which Azure deletes some time after the earlier virtual machine.
-func (d *Driver) notAccepted(ctx context.Context, req driver.Request[InstanceConfig], cause error) (driver.Instance, error) {
+func (d *Driver) notAccepted(ctx context.Context, req driver.CreateRequest[InstanceConfig], cause error) (driver.Instance, error) {
 	refusal := toCreateError(cause, req.Config, "spec")
 	invalid := driver.IsInvalidConfiguration(refusal)
 	if !nameInUse(cause) && !driver.IsInsufficientCapacity(refusal) && !driver.IsQuotaExceeded(refusal) && !invalid {
@@ -226,7 +226,7 @@ func (d *Driver) notAccepted(ctx context.Context, req driver.Request[InstanceCon
 
 // continueCreation returns the virtual machine with the machine's name if it is the machine's and runs. One that Azure could not
 // start is deleted, and once it is gone, Create returns why.
-func (d *Driver) continueCreation(ctx context.Context, req driver.Request[InstanceConfig], found *armcompute.VirtualMachine) (driver.Instance, error) {
+func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[InstanceConfig], found *armcompute.VirtualMachine) (driver.Instance, error) {
 	instance, err := req.Identity.Checked(d.toInstance(found))
 	switch {
 	case err != nil && tag.Decode(found.Tags).UID == req.Identity.UID:

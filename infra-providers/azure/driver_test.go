@@ -200,14 +200,14 @@ func newConfig(t *testing.T, change func(*infrav1.AzureMachineSpec)) azure.Insta
 	return created
 }
 
-func newRequest(id driver.Identity, config azure.InstanceConfig) driver.Request[azure.InstanceConfig] {
-	return driver.Request[azure.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func newRequest(id driver.Identity, config azure.InstanceConfig) driver.CreateRequest[azure.InstanceConfig] {
+	return driver.CreateRequest[azure.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
 // create creates an instance with as many calls as that takes.
-func create(t *testing.T, d driver.Driver[azure.InstanceConfig], req driver.Request[azure.InstanceConfig]) (driver.Instance, error) {
+func create(t *testing.T, d driver.Driver[azure.InstanceConfig], req driver.CreateRequest[azure.InstanceConfig]) (driver.Instance, error) {
 	t.Helper()
 	for range 100 {
 		created, err := d.Create(t.Context(), req)

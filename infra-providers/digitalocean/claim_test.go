@@ -27,13 +27,13 @@ func identity(name string) driver.Identity {
 	return driver.Identity{UID: types.UID("00000000-0000-4000-8000-" + name), Name: name, Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 }
 
-func newRequest(t *testing.T, name string, spec infrav1.DigitalOceanMachineSpec) driver.Request[digitalocean.InstanceConfig] {
+func newRequest(t *testing.T, name string, spec infrav1.DigitalOceanMachineSpec) driver.CreateRequest[digitalocean.InstanceConfig] {
 	t.Helper()
-	return driver.Request[digitalocean.InstanceConfig]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.CreateRequest[digitalocean.InstanceConfig]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // mustCreate creates an instance by one process.
-func mustCreate(t *testing.T, by *digitalocean.Driver, req driver.Request[digitalocean.InstanceConfig]) driver.Instance {
+func mustCreate(t *testing.T, by *digitalocean.Driver, req driver.CreateRequest[digitalocean.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var err error
 	for range attempts {

@@ -121,5 +121,5 @@ func TestUserDataIsLimited(t *testing.T) {
 func TestNamesThatFitInNoTag(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{Namespace: "n", Name: strings.Repeat("a.", 200)}}
-	wantField(t, checkRequest(driver.Request[InstanceConfig]{Identity: id}), "metadata.name")
+	wantField(t, checkRequest(driver.CreateRequest[InstanceConfig]{Identity: id}), "metadata.name")
 }

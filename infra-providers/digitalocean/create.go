@@ -26,7 +26,7 @@ import (
 const renewAfter = claim.Window / 5
 
 // createDroplet creates the Droplet of a machine without one, under its claim.
-func (d *Driver) createDroplet(ctx context.Context, req driver.Request[InstanceConfig]) (*godo.Droplet, error) {
+func (d *Driver) createDroplet(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (*godo.Droplet, error) {
 	image, err := d.image(ctx, req.Config)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (d *Driver) createDroplet(ctx context.Context, req driver.Request[InstanceC
 	return d.requestDroplet(ctx, req, claimed, toRequest(req, image, claimed.KeyID, disks))
 }
 
-func (d *Driver) ensureVolumes(ctx context.Context, req driver.Request[InstanceConfig]) ([]godo.Volume, error) {
+func (d *Driver) ensureVolumes(ctx context.Context, req driver.CreateRequest[InstanceConfig]) ([]godo.Volume, error) {
 	disks, err := d.volumes.Ensure(ctx, volume.Spec{
 		Identity: req.Identity, Region: req.Config.Region, Tags: tags(req), Volumes: req.Config.Volumes,
 	})
@@ -128,7 +128,7 @@ func (d *Driver) release(ctx context.Context, claimed claim.Claim) {
 }
 
 // requestDroplet requests a Droplet.
-func (d *Driver) requestDroplet(ctx context.Context, req driver.Request[InstanceConfig], claimed claim.Claim, request *godo.DropletCreateRequest) (*godo.Droplet, error) {
+func (d *Driver) requestDroplet(ctx context.Context, req driver.CreateRequest[InstanceConfig], claimed claim.Claim, request *godo.DropletCreateRequest) (*godo.Droplet, error) {
 	d.holders.Delete(withoutUID(req.Identity))
 	droplet, _, err := d.client.Droplets.Create(ctx, request)
 	if isUnanswered(err) {
@@ -152,7 +152,7 @@ func (d *Driver) requestDroplet(ctx context.Context, req driver.Request[Instance
 // recordDroplet deletes the claim if the Droplet is listed, and otherwise writes its ID into it. The claim of a machine with a
 // reserved IP stays, as the record of that. A failure is not one of the creation: the claim expires, and is deleted with the
 // machine.
-func (d *Driver) recordDroplet(ctx context.Context, req driver.Request[InstanceConfig], claimed claim.Claim, droplet *godo.Droplet) {
+func (d *Driver) recordDroplet(ctx context.Context, req driver.CreateRequest[InstanceConfig], claimed claim.Claim, droplet *godo.Droplet) {
 	var latest *godo.Droplet
 	var err error
 	if !req.Config.ReservedIP {
@@ -184,12 +184,12 @@ func (d *Driver) listed(ctx context.Context, id driver.Identity, dropletID int) 
 }
 
 // tags returns the tags of the user and those of an identity.
-func tags(req driver.Request[InstanceConfig]) []string {
+func tags(req driver.CreateRequest[InstanceConfig]) []string {
 	return slices.Concat(tag.Of(req.Identity), req.Config.Tags)
 }
 
 // toRequest returns the request for a Droplet. The key of the claim is the first of its keys.
-func toRequest(req driver.Request[InstanceConfig], image godo.DropletCreateImage, claimKey int, disks []godo.Volume) *godo.DropletCreateRequest {
+func toRequest(req driver.CreateRequest[InstanceConfig], image godo.DropletCreateImage, claimKey int, disks []godo.Volume) *godo.DropletCreateRequest {
 	config := req.Config
 	request := &godo.DropletCreateRequest{
 		Name: req.Identity.Name, Region: config.Region, Size: config.Size, Image: image,

@@ -136,7 +136,7 @@ func withoutUID(id driver.Identity) driver.Identity {
 
 // Create implements driver.Driver. A Droplet with a reserved IP is completed over several calls: each but the last fails
 // with an UnfinishedError, so that the caller retries.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	req.Identity.ProviderID = ""
 	if err := checkRequest(req); err != nil {
 		return driver.Instance{}, err
@@ -164,7 +164,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 }
 
 // checkRequest refuses what no Droplet can be created with.
-func checkRequest(req driver.Request[InstanceConfig]) error {
+func checkRequest(req driver.CreateRequest[InstanceConfig]) error {
 	if err := tag.Check(req.Identity); err != nil {
 		return invalid("metadata.name", "%w", err)
 	}

@@ -42,7 +42,7 @@ type Driver[C any] interface {
 	// same Identity with another Config. What the refused call left beside the instance MUST NOT stand in the way of that, and
 	// MUST go with the instance. A client token under which the cloud stores a whole request MUST therefore
 	// depend on the Config too.
-	Create(ctx context.Context, req Request[C]) (Instance, error)
+	Create(ctx context.Context, req CreateRequest[C]) (Instance, error)
 
 	// Get returns the instance of an Identity by a direct read. It MUST look by ProviderID when there is
 	// one and by UID otherwise, MUST fail with NotFoundError when the cloud answers that there is none, with

@@ -136,8 +136,8 @@ func FromTags(tags map[string]string) (id Identity, ok bool) {
 	}, true
 }
 
-// Request is everything needed to create one instance.
-type Request[C any] struct {
+// CreateRequest is everything needed to create one instance.
+type CreateRequest[C any] struct {
 	Identity Identity
 	Config   C
 	UserData []byte

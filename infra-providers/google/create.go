@@ -23,7 +23,7 @@ const operationDone = "DONE"
 
 // Create implements driver.Driver. The answer to an insertion is only that it has begun: whether the zone has capacity is
 // known at the end of its operation, so Create is unfinished until then.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	inserted, known := d.inserts.Get(req.Identity)
 	if known && inserted.Operation != "" {
 		return d.continueInsertion(ctx, req, inserted)
@@ -69,7 +69,7 @@ func (d *Driver) requestID(id driver.Identity) string {
 }
 
 // insert requests the instance. It is recorded before, so that its absence is not concluded while the answer is missing.
-func (d *Driver) insert(ctx context.Context, req driver.Request[InstanceConfig], instance *compute.Instance, inserted inflight.Insertion) (driver.Instance, error) {
+func (d *Driver) insert(ctx context.Context, req driver.CreateRequest[InstanceConfig], instance *compute.Instance, inserted inflight.Insertion) (driver.Instance, error) {
 	unanswered := inserted.Sent
 	d.inserts.Set(req.Identity, inserted)
 	operation, err := d.api.Instances.Insert(d.project, req.Config.Zone, instance).RequestId(inserted.RequestID).Context(ctx).Do()
@@ -96,7 +96,7 @@ func (d *Driver) insert(ctx context.Context, req driver.Request[InstanceConfig],
 }
 
 // continueInsertion reads the operation of an insertion.
-func (d *Driver) continueInsertion(ctx context.Context, req driver.Request[InstanceConfig], inserted inflight.Insertion) (driver.Instance, error) {
+func (d *Driver) continueInsertion(ctx context.Context, req driver.CreateRequest[InstanceConfig], inserted inflight.Insertion) (driver.Instance, error) {
 	operation, err := d.api.ZoneOperations.Get(d.project, inserted.Zone, inserted.Operation).Context(ctx).Do()
 	if isNotFound(err) { // it is not kept for ever
 		d.inserts.Delete(req.Identity)
@@ -110,7 +110,7 @@ func (d *Driver) continueInsertion(ctx context.Context, req driver.Request[Insta
 }
 
 // conclude returns the instance of an operation that has ended, or why there is none.
-func (d *Driver) conclude(ctx context.Context, req driver.Request[InstanceConfig], operation *compute.Operation) (driver.Instance, error) {
+func (d *Driver) conclude(ctx context.Context, req driver.CreateRequest[InstanceConfig], operation *compute.Operation) (driver.Instance, error) {
 	switch {
 	case operation.Status != operationDone:
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
@@ -130,7 +130,7 @@ func (d *Driver) conclude(ctx context.Context, req driver.Request[InstanceConfig
 
 // refused returns why an insertion failed, after a direct read has proven that there is no instance: another process may
 // have requested the same.
-func (d *Driver) refused(ctx context.Context, req driver.Request[InstanceConfig], cause error) (driver.Instance, error) {
+func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceConfig], cause error) (driver.Instance, error) {
 	found, err := d.read(ctx, req.Config.Zone, req.Identity.Name)
 	if err != nil {
 		return driver.Instance{}, err
@@ -162,7 +162,7 @@ func (d *Driver) accepted(id driver.Identity, found *compute.Instance) (driver.I
 // findNamesake returns the instance whose name is in use if it is this machine's: requested by a call whose answer was
 // lost, by another process, or by a concurrent caller. While another machine's instance has the name, the creation fails
 // until the name is free. A disk of this machine that a failed insertion left is deleted.
-func (d *Driver) findNamesake(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) findNamesake(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	found, err := d.read(ctx, req.Config.Zone, req.Identity.Name)
 	if err != nil {
 		return driver.Instance{}, err

@@ -190,14 +190,14 @@ func newConfig(t *testing.T, change func(*infrav1.GoogleMachineSpec)) google.Ins
 	return created
 }
 
-func newRequest(id driver.Identity, config google.InstanceConfig) driver.Request[google.InstanceConfig] {
-	return driver.Request[google.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func newRequest(id driver.Identity, config google.InstanceConfig) driver.CreateRequest[google.InstanceConfig] {
+	return driver.CreateRequest[google.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
 // create creates an instance with as many calls as that takes.
-func create(t *testing.T, d driver.Driver[google.InstanceConfig], req driver.Request[google.InstanceConfig]) (driver.Instance, error) {
+func create(t *testing.T, d driver.Driver[google.InstanceConfig], req driver.CreateRequest[google.InstanceConfig]) (driver.Instance, error) {
 	t.Helper()
 	for range 100 {
 		created, err := d.Create(t.Context(), req)

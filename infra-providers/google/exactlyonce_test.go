@@ -291,7 +291,7 @@ func TestIncompleteListIsAnError(t *testing.T) {
 			here, there := newRequest(identity, newConfig(t, unchanged)), newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.Zone = googlefake.ZoneB }))
 			there.Identity.UID, there.Identity.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
 			var created []driver.Instance
-			for _, req := range []driver.Request[google.InstanceConfig]{here, there} {
+			for _, req := range []driver.CreateRequest[google.InstanceConfig]{here, there} {
 				made, err := create(t, gce.connect(t), req)
 				if err != nil {
 					t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 )
 
 // requested returns the instance that is requested for a spec.
-func requested(t *testing.T, change func(*infrav1.GoogleMachineSpec), alter func(*driver.Request[google.InstanceConfig])) *compute.Instance {
+func requested(t *testing.T, change func(*infrav1.GoogleMachineSpec), alter func(*driver.CreateRequest[google.InstanceConfig])) *compute.Instance {
 	t.Helper()
 	gce := newEnv(t, googlefake.Options{})
 	req := newRequest(identity, newConfig(t, change))
@@ -33,7 +33,7 @@ func requested(t *testing.T, change func(*infrav1.GoogleMachineSpec), alter func
 	return all[0]
 }
 
-func asIs(*driver.Request[google.InstanceConfig]) {}
+func asIs(*driver.CreateRequest[google.InstanceConfig]) {}
 
 // TestAllFieldsAreRequested: the discovery document is checked by the fake.
 func TestAllFieldsAreRequested(t *testing.T) {

@@ -113,7 +113,7 @@ type api interface {
 
 // Create implements driver.Driver. A server that needs more than the API accepts at its creation is completed over
 // several calls: each but the last fails with a transient error, so that the caller retries.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	userData, err := encodeUserData(req.UserData, req.Format)
 	if err != nil {
 		return driver.Instance{}, err

@@ -30,13 +30,13 @@ func identity(name string) driver.Identity {
 	return driver.Identity{UID: types.UID("00000000-0000-4000-8000-" + name), Name: name, Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 }
 
-func newRequest(t *testing.T, name string, spec infrav1.HetznerMachineSpec) driver.Request[hetzner.InstanceConfig] {
+func newRequest(t *testing.T, name string, spec infrav1.HetznerMachineSpec) driver.CreateRequest[hetzner.InstanceConfig] {
 	t.Helper()
-	return driver.Request[hetzner.InstanceConfig]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.CreateRequest[hetzner.InstanceConfig]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // mustCreate creates an instance, each attempt by another process.
-func mustCreate(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.InstanceConfig]) driver.Instance {
+func mustCreate(t *testing.T, cloud *hetznerfake.Cloud, req driver.CreateRequest[hetzner.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var err error
 	for range attempts {
@@ -512,7 +512,7 @@ func randomSpec(random *rand.Rand) infrav1.HetznerMachineSpec {
 }
 
 // runLifecycle creates and deletes an instance.
-func runLifecycle(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.InstanceConfig], injectFault func()) {
+func runLifecycle(t *testing.T, cloud *hetznerfake.Cloud, req driver.CreateRequest[hetzner.InstanceConfig], injectFault func()) {
 	t.Helper()
 	id, created := req.Identity, false
 	for range attempts {

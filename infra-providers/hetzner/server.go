@@ -16,7 +16,7 @@ import (
 )
 
 // createServer creates the server, or returns the one of its name.
-func (d *Driver) createServer(ctx context.Context, req driver.Request[InstanceConfig], userData string) (*hcloud.Server, error) {
+func (d *Driver) createServer(ctx context.Context, req driver.CreateRequest[InstanceConfig], userData string) (*hcloud.Server, error) {
 	opts, err := d.serverOptions(ctx, req.Identity, req.Config)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 
 // Create implements driver.Driver. The Secret is first, and owns the VirtualMachine: what a late answer creates after the
 // machine was deleted has no owner, and Kubernetes deletes it.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	id := req.Identity
 	id.ProviderID = ""
 	if vmName(id.UID) == "" {

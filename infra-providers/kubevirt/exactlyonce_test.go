@@ -34,8 +34,8 @@ func identity(uid types.UID) driver.Identity {
 	return driver.Identity{UID: uid, Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 }
 
-func (e *env) request(uid types.UID, config kubevirt.InstanceConfig, data string) driver.Request[kubevirt.InstanceConfig] {
-	return driver.Request[kubevirt.InstanceConfig]{Identity: identity(uid), Config: config, UserData: []byte(data), Format: "cloud-config"}
+func (e *env) request(uid types.UID, config kubevirt.InstanceConfig, data string) driver.CreateRequest[kubevirt.InstanceConfig] {
+	return driver.CreateRequest[kubevirt.InstanceConfig]{Identity: identity(uid), Config: config, UserData: []byte(data), Format: "cloud-config"}
 }
 
 // TestLateCreation: a request for a VirtualMachine that arrives after the machine was deleted leaves nothing behind, because

@@ -11,7 +11,7 @@ import (
 )
 
 // NewVirtualMachine returns the VirtualMachine of a request, whose Secret has a UID.
-func NewVirtualMachine(req driver.Request[InstanceConfig], namespace string, secret types.UID) *virtv1.VirtualMachine {
+func NewVirtualMachine(req driver.CreateRequest[InstanceConfig], namespace string, secret types.UID) *virtv1.VirtualMachine {
 	owner := newSecret(req.Identity, namespace, req.UserData)
 	owner.UID = secret
 	vm := newVirtualMachine(req, owner)

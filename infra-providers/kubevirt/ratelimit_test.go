@@ -39,7 +39,7 @@ func TestPauseOfTheInfrastructureCluster(t *testing.T) {
 			})("workers")
 			id := driver.Identity{UID: "1", Name: "a", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "c"}}
 			_, read := d.Get(t.Context(), id)
-			_, created := d.Create(t.Context(), driver.Request[kubevirt.InstanceConfig]{Identity: id})
+			_, created := d.Create(t.Context(), driver.CreateRequest[kubevirt.InstanceConfig]{Identity: id})
 			for call, err := range map[string]error{"Get": read, "Create": created, "Delete": d.Delete(t.Context(), id), "List": listAll(t.Context(), d)} {
 				if !driver.IsRateLimited(err) || driver.RetryAfter(err) != test.want {
 					t.Errorf("%s: got %T %v with a pause of %s, want %s", call, err, err, driver.RetryAfter(err), test.want)

@@ -41,7 +41,7 @@ func newSecret(id driver.Identity, namespace string, userData []byte) *corev1.Se
 }
 
 // newVirtualMachine returns the VirtualMachine of a request, which its Secret owns.
-func newVirtualMachine(req driver.Request[InstanceConfig], secret *corev1.Secret) *virtv1.VirtualMachine {
+func newVirtualMachine(req driver.CreateRequest[InstanceConfig], secret *corev1.Secret) *virtv1.VirtualMachine {
 	spec := req.Config.Spec
 	vm := &virtv1.VirtualMachine{ObjectMeta: objectMeta(req.Identity, secret.Namespace, secret.Name)}
 	vm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID}}
@@ -73,7 +73,7 @@ func scoped(of infrav1.KubeVirtReference, kind string) string {
 }
 
 // newTemplate returns what the virtual machine runs as. It adds the DataVolumes to the VirtualMachine.
-func newTemplate(req driver.Request[InstanceConfig], vm *virtv1.VirtualMachine) *virtv1.VirtualMachineInstanceTemplateSpec {
+func newTemplate(req driver.CreateRequest[InstanceConfig], vm *virtv1.VirtualMachine) *virtv1.VirtualMachineInstanceTemplateSpec {
 	spec := req.Config.Spec
 	template := &virtv1.VirtualMachineInstanceTemplateSpec{ObjectMeta: metav1.ObjectMeta{
 		Labels: map[string]string{driver.TagMachineUID: string(req.Identity.UID)}, Annotations: map[string]string{},
@@ -142,7 +142,7 @@ func setNetworks(spec *virtv1.VirtualMachineInstanceSpec, networks []infrav1.Kub
 }
 
 // setDisks sets the root disk, the one with the bootstrap data and the further ones, in this order, which the guest sees.
-func setDisks(vm *virtv1.VirtualMachine, spec *virtv1.VirtualMachineInstanceSpec, req driver.Request[InstanceConfig]) {
+func setDisks(vm *virtv1.VirtualMachine, spec *virtv1.VirtualMachineInstanceSpec, req driver.CreateRequest[InstanceConfig]) {
 	disk := func(name, bus string, source virtv1.VolumeSource) {
 		device := virtv1.Disk{Name: name, Serial: name, DiskDevice: virtv1.DiskDevice{Disk: &virtv1.DiskTarget{Bus: virtv1.DiskBus(cmp.Or(bus, "virtio"))}}}
 		spec.Domain.Devices.Disks = append(spec.Domain.Devices.Disks, device)
@@ -169,7 +169,7 @@ func setDisks(vm *virtv1.VirtualMachine, spec *virtv1.VirtualMachineInstanceSpec
 }
 
 // newBootstrapVolume returns the disk with the bootstrap data of a Secret.
-func newBootstrapVolume(secret string, req driver.Request[InstanceConfig]) virtv1.VolumeSource {
+func newBootstrapVolume(secret string, req driver.CreateRequest[InstanceConfig]) virtv1.VolumeSource {
 	from := &corev1.LocalObjectReference{Name: secret}
 	if req.Format == ignition || req.Config.Spec.BootstrapDisk != noCloud {
 		return virtv1.VolumeSource{CloudInitConfigDrive: &virtv1.CloudInitConfigDriveSource{UserDataSecretRef: from}}

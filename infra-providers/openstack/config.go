@@ -140,7 +140,7 @@ type parts struct {
 }
 
 // serverOptions returns the options of the creation of a server.
-func serverOptions(req driver.Request[InstanceConfig], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
+func serverOptions(req driver.CreateRequest[InstanceConfig], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
 	config, id := req.Config, req.Identity
 	options := servers.CreateOpts{
 		Name:             id.Name,

@@ -29,13 +29,13 @@ var worker = driver.Identity{
 	Owner: driver.Owner{UID: "cccccccc-0000-4000-8000-000000000001", Namespace: "team", Name: "home"},
 }
 
-func newRequest(t *testing.T, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
+func newRequest(t *testing.T, spec infrav1.OpenStackMachineSpec) driver.CreateRequest[openstack.InstanceConfig] {
 	t.Helper()
-	return driver.Request[openstack.InstanceConfig]{Identity: worker, Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.CreateRequest[openstack.InstanceConfig]{Identity: worker, Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // mustCreate creates an instance and retries while attachments are not ready, as the reconciler does.
-func mustCreate(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.Request[openstack.InstanceConfig]) driver.Instance {
+func mustCreate(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.CreateRequest[openstack.InstanceConfig]) driver.Instance {
 	t.Helper()
 	for range 10 {
 		created, err := d.Create(t.Context(), req)

@@ -91,7 +91,7 @@ func newDriver(session *access.Session, clock clock.PassiveClock) *Driver {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	if _, busy := d.creating.LoadOrStore(req.Identity.UID, true); busy {
 		return driver.Instance{}, fmt.Errorf("the instance is being created: %w", attachments.ErrBusy)
 	}

@@ -31,7 +31,7 @@ import (
 const realTimeout = 5 * time.Minute
 
 // newRealRequest returns the request of a machine that is unique to this run. The test deletes what it creates.
-func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
+func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spec infrav1.OpenStackMachineSpec) driver.CreateRequest[openstack.InstanceConfig] {
 	t.Helper()
 	req := newRequest(t, spec)
 	req.Identity.UID, req.Identity.Owner.UID = unique(), unique()
@@ -49,7 +49,7 @@ func newRealRequest(t *testing.T, d driver.Driver[openstack.InstanceConfig], spe
 }
 
 // mustReachState creates until the services accept it, as the reconciler does, and waits until it leaves Pending.
-func mustReachState(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.Request[openstack.InstanceConfig]) driver.Instance {
+func mustReachState(t *testing.T, d driver.Driver[openstack.InstanceConfig], req driver.CreateRequest[openstack.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var created driver.Instance
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
@@ -225,7 +225,7 @@ func TestRealStrictServerGroupDoesNotExcludeOthers(t *testing.T) {
 	spec := realSpec()
 	spec.ServerGroup.Policy = "anti-affinity"
 	owner := unique()
-	member := func() driver.Request[openstack.InstanceConfig] {
+	member := func() driver.CreateRequest[openstack.InstanceConfig] {
 		req := newRealRequest(t, d, spec)
 		req.Identity.Owner.UID = owner
 		return req

@@ -188,7 +188,7 @@ func (s suffixed) instance(found driver.Instance, err error) (driver.Instance, e
 }
 
 // Create retries, as the reconciler does, after a timeout and while a claim is valid.
-func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.InstanceConfig]) (driver.Instance, error) {
+func (s suffixed) Create(ctx context.Context, req driver.CreateRequest[openstack.InstanceConfig]) (driver.Instance, error) {
 	req.Identity = s.identity(req.Identity, s.in)
 	for began := time.Now(); ; {
 		created, err := s.Driver.Create(ctx, req)

@@ -25,7 +25,7 @@ import (
 // creation creates one server, for a machine without a server in Nova's list.
 type creation struct {
 	services *access.Services
-	request  driver.Request[InstanceConfig]
+	request  driver.CreateRequest[InstanceConfig]
 	claim    attachments.Claim
 	now      func() time.Time
 }

@@ -43,7 +43,7 @@ func TestFullGroupIsNoShortageOfTheFlavor(t *testing.T) {
 }
 
 // newNumberedRequest returns the request of the n-th machine of a Cluster.
-func newNumberedRequest(t *testing.T, n int, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.InstanceConfig] {
+func newNumberedRequest(t *testing.T, n int, spec infrav1.OpenStackMachineSpec) driver.CreateRequest[openstack.InstanceConfig] {
 	t.Helper()
 	req := newRequest(t, spec)
 	req.Identity.UID = types.UID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", n))

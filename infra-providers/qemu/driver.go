@@ -58,7 +58,7 @@ type api interface {
 }
 
 // Create implements driver.Driver.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Instance{}, err
 	}

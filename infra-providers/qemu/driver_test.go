@@ -168,7 +168,7 @@ func TestTagKeepsTheUID(t *testing.T) {
 	t.Parallel()
 	d := connect(t, openHost(t, newOptions(t, false)))
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
-	created, err := d.Create(t.Context(), driver.Request[qemu.InstanceConfig]{Identity: id, Config: newConfig(t, newMachine())})
+	created, err := d.Create(t.Context(), driver.CreateRequest[qemu.InstanceConfig]{Identity: id, Config: newConfig(t, newMachine())})
 	if err != nil {
 		t.Fatal(err)
 	}

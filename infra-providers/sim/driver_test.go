@@ -73,7 +73,7 @@ func TestToError(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer hosts.Close() //nolint:errcheck // nothing runs
-			req := driver.Request[sim.InstanceConfig]{
+			req := driver.CreateRequest[sim.InstanceConfig]{
 				Identity: driver.Identity{UID: "u", Name: "m"},
 				Config:   newConfig(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Faults: test.faults}}),
 			}
@@ -146,7 +146,7 @@ func TestTagKeepsTheUID(t *testing.T) {
 	t.Parallel()
 	d := connect(t, openHypervisor(t))
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
-	created, err := d.Create(t.Context(), driver.Request[sim.InstanceConfig]{Identity: id, Config: newConfig(t, &infrav1.SimMachine{})})
+	created, err := d.Create(t.Context(), driver.CreateRequest[sim.InstanceConfig]{Identity: id, Config: newConfig(t, &infrav1.SimMachine{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,13 @@ import (
 
 // cloneRequest is a clone that was requested.
 type cloneRequest struct {
-	request driver.Request[InstanceConfig]
+	request driver.CreateRequest[InstanceConfig]
 	created time.Time
 }
 
 // startClone starts the clone of a template. A name that is taken is either the work of an earlier call or belongs to
 // another owner.
-func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	uuid := instanceID(req.Identity)
 	values, err := userDataValues(req)
 	if err != nil {

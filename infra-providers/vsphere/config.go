@@ -202,7 +202,7 @@ func check(found vcenter.Account, source string) error {
 }
 
 // userDataValues returns the advanced parameters that hold the user data.
-func userDataValues(req driver.Request[InstanceConfig]) (map[string]string, error) {
+func userDataValues(req driver.CreateRequest[InstanceConfig]) (map[string]string, error) {
 	if field, err := guestinfo.Check(req.Format, req.Config.Shape.Networks); err != nil {
 		return nil, &driver.InvalidConfigurationError{Field: field, Err: err}
 	}

@@ -274,7 +274,7 @@ func TestCopyIsNotOurs(t *testing.T) {
 	}
 }
 
-type driverRequest = driver.Request[vsphere.InstanceConfig]
+type driverRequest = driver.CreateRequest[vsphere.InstanceConfig]
 
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()

@@ -84,12 +84,12 @@ func New(session *vcenter.Session, options Options) *Driver {
 
 // Create implements driver.Driver. It starts the clone and returns. What is left to do once the clone exists is written
 // into it, and Provision does it.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	created, err := d.create(ctx, req)
 	return created, toError(err, req.Config)
 }
 
-func (d *Driver) create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	client, err := d.session.Client(ctx)
 	if err != nil {
 		return driver.Instance{}, err

@@ -356,8 +356,8 @@ func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.S
 }
 
 // req requests a machine.
-func req(w *env, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.Request[vsphere.InstanceConfig] {
-	return driver.Request[vsphere.InstanceConfig]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func req(w *env, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.CreateRequest[vsphere.InstanceConfig] {
+	return driver.CreateRequest[vsphere.InstanceConfig]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 // untag takes tags out of the record of a virtual machine, as somebody who tidies up would, and returns a function that

@@ -387,7 +387,7 @@ func TestOwnDisksAreDeleted(t *testing.T) {
 	w := newEnv(t)
 	d, id := w.connect(), identity("1")
 	config := w.config("", func(spec *infrav1.VSphereMachineSpec) { spec.Disks = []infrav1.VSphereDisk{{SizeGiB: 1}, {SizeGiB: 2}} })
-	if _, err := d.Create(t.Context(), driver.Request[vsphere.InstanceConfig]{Identity: id, Config: config}); err != nil {
+	if _, err := d.Create(t.Context(), driver.CreateRequest[vsphere.InstanceConfig]{Identity: id, Config: config}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, d, id, driver.Running)

@@ -31,7 +31,7 @@ const maxFailures = 16
 
 // Create implements driver.Driver. The disks are created first. The answer to each creation is only that it has begun: whether
 // the zone has capacity is known at the end of its operation, so Create is unfinished until then.
-func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	creation, known := d.creations.Get(req.Identity, instanceObject)
 	if known && creation.Operation != "" {
 		return d.continueCreation(ctx, req, creation)
@@ -71,7 +71,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 }
 
 // createInstance requests the instance, whose disks exist.
-func (d *Driver) createInstance(ctx context.Context, req driver.Request[InstanceConfig], message *compute.CreateInstanceRequest, disks []*compute.Disk) (driver.Instance, error) {
+func (d *Driver) createInstance(ctx context.Context, req driver.CreateRequest[InstanceConfig], message *compute.CreateInstanceRequest, disks []*compute.Disk) (driver.Instance, error) {
 	begun, err := d.send(ctx, req.Identity, instanceObject, message, func(ctx context.Context) (*operation.Operation, error) {
 		return d.instances.Create(ctx, message)
 	})
@@ -170,7 +170,7 @@ func objectID(begun *operation.Operation) string {
 }
 
 // continueCreation reads the operation of a creation.
-func (d *Driver) continueCreation(ctx context.Context, req driver.Request[InstanceConfig], creation inflight.Creation) (driver.Instance, error) {
+func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[InstanceConfig], creation inflight.Creation) (driver.Instance, error) {
 	begun, err := d.readOperation(ctx, creation.Operation)
 	if err != nil {
 		return driver.Instance{}, err
@@ -183,7 +183,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.Request[Instan
 }
 
 // conclude returns the instance of an operation that has ended, or why there is none.
-func (d *Driver) conclude(ctx context.Context, req driver.Request[InstanceConfig], begun *operation.Operation, creation inflight.Creation) (driver.Instance, error) {
+func (d *Driver) conclude(ctx context.Context, req driver.CreateRequest[InstanceConfig], begun *operation.Operation, creation inflight.Creation) (driver.Instance, error) {
 	switch {
 	case !begun.Done:
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
@@ -203,7 +203,7 @@ func (d *Driver) conclude(ctx context.Context, req driver.Request[InstanceConfig
 
 // refused returns why a creation failed, after it is certain that there is no instance. What the creation left is deleted, and
 // another process may have requested the same.
-func (d *Driver) refused(ctx context.Context, req driver.Request[InstanceConfig], creation inflight.Creation, cause error) (driver.Instance, error) {
+func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceConfig], creation inflight.Creation, cause error) (driver.Instance, error) {
 	left, err := d.read(ctx, creation.ID)
 	if err != nil {
 		return driver.Instance{}, err
@@ -254,7 +254,7 @@ func (d *Driver) accepted(id driver.Identity, found *compute.Instance) (driver.I
 
 // findNamesake returns the instance whose name is in use if it is this machine's: requested by an earlier process with another
 // request. While another machine's instance has the name, the creation fails until the name is free.
-func (d *Driver) findNamesake(ctx context.Context, req driver.Request[InstanceConfig]) (driver.Instance, error) {
+func (d *Driver) findNamesake(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	for found, err := range d.listInstances(ctx, byName(req.Identity.Name)) {
 		if err != nil {
 			return driver.Instance{}, err

@@ -26,7 +26,7 @@ const diskObject = "disk "
 
 // ensureDisks returns the disks of a machine, the boot disk first, and is unfinished until all of them exist. All that are
 // missing are requested at once.
-func (d *Driver) ensureDisks(ctx context.Context, req driver.Request[InstanceConfig], wanted []*compute.CreateDiskRequest, own []*compute.Disk) ([]*compute.Disk, error) {
+func (d *Driver) ensureDisks(ctx context.Context, req driver.CreateRequest[InstanceConfig], wanted []*compute.CreateDiskRequest, own []*compute.Disk) ([]*compute.Disk, error) {
 	var ready []*compute.Disk
 	var unfinished error
 	for n, disk := range wanted {
@@ -49,7 +49,7 @@ func (d *Driver) ensureDisks(ctx context.Context, req driver.Request[InstanceCon
 
 // ensureDisk returns one disk. One of another zone or size, which an earlier configuration left, is deleted first, because it
 // has the name.
-func (d *Driver) ensureDisk(ctx context.Context, req driver.Request[InstanceConfig], wanted *compute.CreateDiskRequest, own []*compute.Disk, field string) (*compute.Disk, error) {
+func (d *Driver) ensureDisk(ctx context.Context, req driver.CreateRequest[InstanceConfig], wanted *compute.CreateDiskRequest, own []*compute.Disk, field string) (*compute.Disk, error) {
 	object := diskObject + wanted.Name
 	if creation, known := d.creations.Get(req.Identity, object); known && creation.Operation != "" {
 		if err := d.continueDisk(ctx, req, object, creation, field); err != nil {
@@ -78,7 +78,7 @@ func (d *Driver) ensureDisk(ctx context.Context, req driver.Request[InstanceConf
 }
 
 // createDisk requests a disk.
-func (d *Driver) createDisk(ctx context.Context, req driver.Request[InstanceConfig], wanted *compute.CreateDiskRequest, object, field string) (*compute.Disk, error) {
+func (d *Driver) createDisk(ctx context.Context, req driver.CreateRequest[InstanceConfig], wanted *compute.CreateDiskRequest, object, field string) (*compute.Disk, error) {
 	begun, err := d.send(ctx, req.Identity, object, wanted, func(ctx context.Context) (*operation.Operation, error) {
 		return d.disks.Create(ctx, wanted)
 	})
@@ -93,7 +93,7 @@ func (d *Driver) createDisk(ctx context.Context, req driver.Request[InstanceConf
 }
 
 // continueDisk reads the operation of a disk's creation. It returns nil at its end, and why it failed.
-func (d *Driver) continueDisk(ctx context.Context, req driver.Request[InstanceConfig], object string, creation inflight.Creation, field string) error {
+func (d *Driver) continueDisk(ctx context.Context, req driver.CreateRequest[InstanceConfig], object string, creation inflight.Creation, field string) error {
 	begun, err := d.readOperation(ctx, creation.Operation)
 	switch {
 	case err != nil:

@@ -204,14 +204,14 @@ func newConfig(t *testing.T, change func(*infrav1.YandexMachineSpec)) yandex.Ins
 	return created
 }
 
-func newRequest(id driver.Identity, config yandex.InstanceConfig) driver.Request[yandex.InstanceConfig] {
-	return driver.Request[yandex.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func newRequest(id driver.Identity, config yandex.InstanceConfig) driver.CreateRequest[yandex.InstanceConfig] {
+	return driver.CreateRequest[yandex.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
 // create creates an instance with as many calls as that takes.
-func create(t *testing.T, d driver.Driver[yandex.InstanceConfig], req driver.Request[yandex.InstanceConfig]) (driver.Instance, error) {
+func create(t *testing.T, d driver.Driver[yandex.InstanceConfig], req driver.CreateRequest[yandex.InstanceConfig]) (driver.Instance, error) {
 	t.Helper()
 	for range 100 {
 		created, err := d.Create(t.Context(), req)

@@ -24,7 +24,7 @@ import (
 )
 
 // patiently creates an instance with as many calls as that takes, also after failures.
-func patiently(t *testing.T, d driver.Driver[yandex.InstanceConfig], req driver.Request[yandex.InstanceConfig]) driver.Instance {
+func patiently(t *testing.T, d driver.Driver[yandex.InstanceConfig], req driver.CreateRequest[yandex.InstanceConfig]) driver.Instance {
 	t.Helper()
 	var err error
 	for range 100 {

@@ -23,7 +23,7 @@ import (
 )
 
 // requested returns the instance that is requested for a spec.
-func requested(t *testing.T, change func(*infrav1.YandexMachineSpec), alter func(*driver.Request[yandex.InstanceConfig])) *compute.CreateInstanceRequest {
+func requested(t *testing.T, change func(*infrav1.YandexMachineSpec), alter func(*driver.CreateRequest[yandex.InstanceConfig])) *compute.CreateInstanceRequest {
 	t.Helper()
 	w := newEnv(t, yandexfake.Options{})
 	req := newRequest(identity, newConfig(t, change))
@@ -38,7 +38,7 @@ func requested(t *testing.T, change func(*infrav1.YandexMachineSpec), alter func
 // TestAllFieldsAreRequested: the rules of the API are checked by the fake.
 func TestAllFieldsAreRequested(t *testing.T) {
 	t.Parallel()
-	got := requested(t, allFields, func(*driver.Request[yandex.InstanceConfig]) {})
+	got := requested(t, allFields, func(*driver.CreateRequest[yandex.InstanceConfig]) {})
 	text := strings.ReplaceAll(protojson.MarshalOptions{}.Format(got), " ", "")
 	for _, want := range []string{
 		`"folderId":"b1gdrovertest0000001"`, `"name":"worker-1"`, `"hostname":"worker-1"`, `"zoneId":"ru-central1-a"`, `"platformId":"standard-v3"`,

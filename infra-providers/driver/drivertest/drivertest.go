@@ -134,8 +134,8 @@ func identity(n int) driver.Identity {
 	}
 }
 
-func request[C any](env Environment[C], id driver.Identity) driver.Request[C] {
-	return driver.Request[C]{Identity: id, Config: env.Config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+func request[C any](env Environment[C], id driver.Identity) driver.CreateRequest[C] {
+	return driver.CreateRequest[C]{Identity: id, Config: env.Config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 func create[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
@@ -148,7 +148,7 @@ func create[C any](t *testing.T, env Environment[C], id driver.Identity) driver.
 }
 
 // tryCreate creates an instance as the generic reconciler does: again while the creation is unfinished.
-func tryCreate[C any](t *testing.T, env Environment[C], req driver.Request[C]) (driver.Instance, error) {
+func tryCreate[C any](t *testing.T, env Environment[C], req driver.CreateRequest[C]) (driver.Instance, error) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
 		created, err := env.Driver.Create(t.Context(), req)

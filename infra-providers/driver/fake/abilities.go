@@ -69,7 +69,7 @@ func (c *Cloud) FindImage(ctx context.Context, config Config) (found driver.Imag
 }
 
 // image is the look-up of a creation, which is no call of its own. An instance that exists needs none any more.
-func (c *Cloud) image(req driver.Request[Config]) (driver.Image, error) {
+func (c *Cloud) image(req driver.CreateRequest[Config]) (driver.Image, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.findCreated(Call{Identity: req.Identity, Config: req.Config}) != nil {

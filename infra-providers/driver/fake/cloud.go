@@ -179,7 +179,7 @@ func (c *Cloud) call(ctx context.Context, call Call, act func() error) error {
 }
 
 // Create implements driver.Driver.
-func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+func (c *Cloud) Create(ctx context.Context, req driver.CreateRequest[Config]) (driver.Instance, error) {
 	if _, ok := sizes[req.Config.InstanceType]; !ok {
 		return driver.Instance{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", req.Config.InstanceType)}
 	}
@@ -206,7 +206,7 @@ func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.
 }
 
 // createDisk makes the disk, again where an earlier attempt created it in another zone.
-func (c *Cloud) createDisk(req driver.Request[Config]) error {
+func (c *Cloud) createDisk(req driver.CreateRequest[Config]) error {
 	if known, ok := c.disks[req.Identity.UID]; ok {
 		if err := req.Identity.Check(known.owner); err != nil || known.zone == req.Config.Zone {
 			return err
@@ -226,7 +226,7 @@ func (c *Cloud) findCreated(creation Call) *server {
 	return nil
 }
 
-func (c *Cloud) createServer(req driver.Request[Config], image driver.Image) *server {
+func (c *Cloud) createServer(req driver.CreateRequest[Config], image driver.Image) *server {
 	c.serial++
 	id := fmt.Sprintf("i-%06d", c.serial)
 	identity := req.Identity

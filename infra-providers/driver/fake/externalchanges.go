@@ -143,7 +143,7 @@ func (c *Cloud) Copy(providerID string) string {
 	if known == nil {
 		return ""
 	}
-	created := c.createServer(driver.Request[Config]{Identity: known.instance.Identity, Config: known.config}, driver.Image{ID: known.image})
+	created := c.createServer(driver.CreateRequest[Config]{Identity: known.instance.Identity, Config: known.config}, driver.Image{ID: known.image})
 	return created.instance.ProviderID
 }
 

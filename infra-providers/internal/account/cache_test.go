@@ -167,7 +167,7 @@ func TestChangeInTheCloudIsReadDirectly(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := driver.Identity{UID: "u", Name: "m", Owner: home}
-	req := driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}
+	req := driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}
 	if _, err := connected.Create(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}

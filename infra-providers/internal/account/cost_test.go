@@ -32,7 +32,7 @@ func TestCallsOfAThousandMachines(t *testing.T) {
 		return driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: fmt.Sprint("m", n), Owner: home}
 	}
 	create := func(n int) {
-		req := driver.Request[fake.Config]{Identity: id(n), Config: fake.Config{InstanceType: "small", Zone: "z"}}
+		req := driver.CreateRequest[fake.Config]{Identity: id(n), Config: fake.Config{InstanceType: "small", Zone: "z"}}
 		if _, err := connected.Create(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}

@@ -171,7 +171,7 @@ type gated[C any] struct {
 	enter func(namespace string) (leave func(), err error)
 }
 
-func (g *gated[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+func (g *gated[C]) Create(ctx context.Context, req driver.CreateRequest[C]) (driver.Instance, error) {
 	leave, err := g.enter(req.Identity.Owner.Namespace)
 	if err != nil {
 		return driver.Instance{}, err

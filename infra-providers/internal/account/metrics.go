@@ -41,7 +41,7 @@ type metered[C any] struct {
 	guard *guard
 }
 
-func (m *metered[C]) Create(ctx context.Context, req driver.Request[C]) (made driver.Instance, err error) {
+func (m *metered[C]) Create(ctx context.Context, req driver.CreateRequest[C]) (made driver.Instance, err error) {
 	err = m.within(ctx, "create", callTime, func(ctx context.Context) (err error) {
 		made, err = m.Driver.Create(ctx, req)
 		return err

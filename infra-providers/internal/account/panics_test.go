@@ -28,7 +28,7 @@ type panicking struct{}
 
 const secretAnswer = "an answer of the server"
 
-func (panicking) Create(context.Context, driver.Request[fake.Config]) (driver.Instance, error) {
+func (panicking) Create(context.Context, driver.CreateRequest[fake.Config]) (driver.Instance, error) {
 	panic(secretAnswer)
 }
 func (panicking) Get(context.Context, driver.Identity) (driver.Instance, error)  { panic(secretAnswer) }
@@ -64,7 +64,7 @@ func TestPanicOfADriverIsAnError(t *testing.T) {
 	id := driver.Identity{UID: "u", Name: "m", ProviderID: "p"}
 	for name, call := range map[string]func(context.Context) error{
 		"create": func(ctx context.Context) error {
-			_, err := cloud.Create(ctx, driver.Request[fake.Config]{Identity: id})
+			_, err := cloud.Create(ctx, driver.CreateRequest[fake.Config]{Identity: id})
 			return err
 		},
 		"get":    func(ctx context.Context) error { _, err := cloud.Direct.Get(ctx, id); return err },

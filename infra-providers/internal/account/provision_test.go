@@ -44,7 +44,7 @@ func TestProvisionAndInventory(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := driver.Identity{UID: "u", Name: "m", Owner: home}
-	if _, err := cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+	if _, err := cloud.Create(t.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := func(stepDue bool, reads int) {

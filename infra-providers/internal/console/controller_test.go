@@ -77,7 +77,7 @@ func newFixture(t *testing.T) *fixture {
 	f.must(err)
 	f.infra = &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{infrav1.IdentityAnnotation: uid}}}
 	id := driver.Identity{UID: uid, Name: "worker", Owner: driver.Owner{UID: f.home.UID, Namespace: namespace, Name: "home"}}
-	created, err := f.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
+	created, err := f.cloud.Create(t.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
 	f.must(err)
 	f.infra.Spec.ProviderID = created.ProviderID
 	f.owner, err = cluster.Machine(t.Context(), f.home, f.infra, nil)
@@ -340,7 +340,7 @@ func TestConsoleOfAnotherMachineIsNotShown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.data("")
-	other, err := f.cloud.Create(t.Context(), driver.Request[fake.Config]{
+	other, err := f.cloud.Create(t.Context(), driver.CreateRequest[fake.Config]{
 		Identity: driver.Identity{UID: "other", Name: "other", Owner: driver.Owner{UID: "u", Namespace: "another", Name: "home"}},
 		Config:   fake.Config{InstanceType: "small", Zone: "a"},
 	})

@@ -92,7 +92,7 @@ type createsTwice struct {
 	requests int
 }
 
-func (d *createsTwice) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+func (d *createsTwice) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {
 	d.requests++
 	req.Config.Zone = fmt.Sprint("zone-", d.requests)
 	return d.Cloud.Create(ctx, req)
@@ -126,7 +126,7 @@ func (d *leavesDisk) Get(ctx context.Context, id driver.Identity) (driver.Instan
 	found, err := d.Cloud.Get(ctx, id)
 	if id.ProviderID != "" && driver.IsNotFound(err) {
 		d.interrupt()
-		_, _ = d.Cloud.Create(ctx, driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
+		_, _ = d.Cloud.Create(ctx, driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
 	}
 	return found, err
 }
@@ -155,7 +155,7 @@ type refusesAfterCreating struct {
 	requests int
 }
 
-func (d *refusesAfterCreating) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+func (d *refusesAfterCreating) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {
 	made, err := d.Cloud.Create(ctx, req)
 	if d.requests++; d.requests%4 == 0 && err == nil {
 		return driver.Instance{}, &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
@@ -178,7 +178,7 @@ func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
 // adoptsForeign changes the tags of another management cluster's instances to its own when it creates one.
 type adoptsForeign struct{ *fake.Cloud }
 
-func (d *adoptsForeign) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+func (d *adoptsForeign) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {
 	for _, known := range d.Snapshot().Instances {
 		if known.Owner.Owns(req.Identity.Owner) && known.Owner.UID != req.Identity.Owner.UID {
 			known.Owner.UID = req.Identity.Owner.UID

@@ -32,7 +32,7 @@ type faultyDriver[C any] struct {
 }
 
 // Create implements driver.Driver.
-func (s *faultyDriver[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+func (s *faultyDriver[C]) Create(ctx context.Context, req driver.CreateRequest[C]) (driver.Instance, error) {
 	s.answers.count("create")
 	if err := s.short(ctx, req); err != nil {
 		return driver.Instance{}, err
@@ -47,7 +47,7 @@ func (s *faultyDriver[C]) Create(ctx context.Context, req driver.Request[C]) (dr
 }
 
 // short refuses the creation of an instance that does not exist yet, at random, for lack of capacity.
-func (s *faultyDriver[C]) short(ctx context.Context, req driver.Request[C]) (refusal error) {
+func (s *faultyDriver[C]) short(ctx context.Context, req driver.CreateRequest[C]) (refusal error) {
 	if s.place == nil || !s.rand.happens(15, Short) {
 		return nil
 	}

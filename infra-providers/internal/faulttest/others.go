@@ -57,7 +57,7 @@ func (s *run[M, C]) createOthers(ctx context.Context) (err error) {
 			if s.env.Hooks.UniqueNames {
 				id.Name = fmt.Sprint("other-", n)
 			}
-			made, failure := s.createAndWait(ctx, connected, driver.Request[C]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"})
+			made, failure := s.createAndWait(ctx, connected, driver.CreateRequest[C]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"})
 			if failure != nil {
 				err = fmt.Errorf("making the instance of another tenant: %w", failure)
 				return
@@ -79,7 +79,7 @@ func (s *run[M, C]) connect(ctx context.Context) (driver.Driver[C], error) {
 }
 
 // createAndWait creates an instance and waits until it runs.
-func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C], req driver.Request[C]) (found driver.Instance, err error) {
+func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C], req driver.CreateRequest[C]) (found driver.Instance, err error) {
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if found, err = connected.Create(ctx, req); err == nil {
 			found, err = connected.Get(ctx, found.Identity)

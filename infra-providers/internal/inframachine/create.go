@@ -47,7 +47,7 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 	if r.Creating != nil {
 		r.Creating(s.identity().UID)
 	}
-	s.observed, err = cloud.Create(ctx, driver.Request[C]{
+	s.observed, err = cloud.Create(ctx, driver.CreateRequest[C]{
 		Identity: s.identity(),
 		Config:   configs[options.stored],
 		UserData: s.userData,

@@ -38,7 +38,7 @@ func (l *locked) refused() error {
 // Notify does nothing: changes by others are found by reading.
 func (l *locked) Notify(func(driver.Identity)) {}
 
-func (l *locked) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+func (l *locked) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {
 	if err := l.refused(); err != nil {
 		return driver.Instance{}, err
 	}

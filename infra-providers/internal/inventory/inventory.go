@@ -87,7 +87,7 @@ func New[C any](of driver.Driver[C], options Options) *Inventory[C] {
 }
 
 // Create implements driver.Driver and keeps the answer.
-func (v *Inventory[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+func (v *Inventory[C]) Create(ctx context.Context, req driver.CreateRequest[C]) (driver.Instance, error) {
 	created, err := v.Driver.Create(ctx, req)
 	if err != nil {
 		v.markStale(req.Identity)

@@ -75,8 +75,8 @@ func (b *fixture) wantCalls(operation string, want int) {
 
 func (b *fixture) pass(d time.Duration) { b.now = b.now.Add(d) }
 
-func request(n int) driver.Request[fake.Config] {
-	return driver.Request[fake.Config]{
+func request(n int) driver.CreateRequest[fake.Config] {
+	return driver.CreateRequest[fake.Config]{
 		Identity: driver.Identity{UID: types.UID(fmt.Sprint("uid-", n)), Name: fmt.Sprint("m", n), Owner: driver.Owner{UID: "c", Namespace: "n", Name: "c"}},
 		Config:   fake.Config{InstanceType: "small", Zone: "z"},
 	}

@@ -187,7 +187,7 @@ func (f *fixture) lost(name string) types.UID { return types.UID(f.home.Namespac
 func (f *fixture) createOrphan(name string) types.UID {
 	f.Helper()
 	id := driver.Identity{UID: f.lost(name), Name: name, Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
-	if _, err := f.cloud.Create(f.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+	if _, err := f.cloud.Create(f.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
 		f.Fatal(err)
 	}
 	return id.UID
@@ -201,7 +201,7 @@ func (f *fixture) createOwned(name string) types.UID {
 		f.Fatal(err)
 	}
 	id := driver.Identity{UID: machine.UID, Name: name, Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
-	if _, err := f.cloud.Create(f.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+	if _, err := f.cloud.Create(f.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
 		f.Fatal(err)
 	}
 	return machine.UID
@@ -333,7 +333,7 @@ func TestDeletesADiskWithoutAnInstance(t *testing.T) {
 		return fake.Fault{}
 	}
 	id := driver.Identity{UID: "lost", Name: "lost", Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
-	if _, err := f.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
+	if _, err := f.cloud.Create(t.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
 		t.Fatal("the creation succeeded")
 	}
 	f.wantInCloud(0, 1)

@@ -72,7 +72,7 @@ func TestSweepsTheAccountsOfMachinesAndTemplates(t *testing.T) {
 			object.SetName("names-it")
 			f.create(object)
 			id := driver.Identity{UID: f.lost("lost"), Name: "lost", Owner: f.owner()}
-			if _, err := f.elsewhere.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err != nil {
+			if _, err := f.elsewhere.Create(t.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err != nil {
 				t.Fatal(err)
 			}
 			f.sweep(2)

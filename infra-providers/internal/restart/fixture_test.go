@@ -79,7 +79,7 @@ func newFixture(t *testing.T, retryLimit int32) *fixture {
 	r.must(err)
 	r.infra = &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker", Annotations: map[string]string{infrav1.IdentityAnnotation: "worker-uid"}}}
 	id := driver.Identity{UID: "worker-uid", Name: "worker", Owner: driver.Owner{UID: r.home.UID, Namespace: namespace, Name: "home"}}
-	made, err := r.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
+	made, err := r.cloud.Create(t.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
 	r.must(err)
 	r.infra.Spec.ProviderID = made.ProviderID
 	r.owner, err = cluster.Machine(t.Context(), r.home, r.infra, nil)

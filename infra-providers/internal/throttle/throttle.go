@@ -76,7 +76,7 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 }
 
 // Create implements driver.Driver.
-func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+func (t *Throttle[C]) Create(ctx context.Context, req driver.CreateRequest[C]) (driver.Instance, error) {
 	if err := t.admit(req.Identity.Owner.Namespace); err != nil {
 		return driver.Instance{}, err
 	}

@@ -43,7 +43,7 @@ func newEnv(t *testing.T, limits driver.Limits) *env {
 }
 
 func (b *env) create(n int, instanceType, zone string) error {
-	_, err := b.Create(b.t.Context(), driver.Request[fake.Config]{
+	_, err := b.Create(b.t.Context(), driver.CreateRequest[fake.Config]{
 		Identity: driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: "m", Owner: driver.Owner{Namespace: "n", Name: "home"}},
 		Config:   fake.Config{InstanceType: instanceType, Zone: zone},
 	})
@@ -242,7 +242,7 @@ func TestShortageOfARequest(t *testing.T) {
 		t.Errorf("another request: got %+v", got)
 	}
 	b.fails = &driver.QuotaExceededError{Err: errors.New("quota")}
-	_, _ = b.Create(t.Context(), driver.Request[fake.Config]{
+	_, _ = b.Create(t.Context(), driver.CreateRequest[fake.Config]{
 		Identity: driver.Identity{UID: "2", Name: "m", Owner: driver.Owner{Namespace: "n", Name: "home"}},
 		Config:   fake.Config{InstanceType: "small", Zone: "a", Image: "another"},
 	})
