@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -51,6 +52,7 @@ type Reconciler struct {
 	phases       []phase
 	statusWriter *statuswriter.Writer
 	resyncs      coalesce.ResyncLimiter
+	backoff      *backoff.Limiter
 }
 
 // A phase reconciles one aspect of a Cluster. It may change the Cluster in the state; of the API it writes only to
@@ -62,7 +64,7 @@ type phase interface {
 // Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.setPhases(watch)
-	r.statusWriter, r.resyncs.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
+	r.statusWriter, r.resyncs.Clock, r.backoff = statuswriter.New(r.Client, r.Clock), r.Clock, backoff.NewLimiter()
 	children := builder.WithPredicates(watch.ChildPredicate())
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Cluster{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -72,7 +74,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		WatchesRawSource(r.Workloads.ClusterEvents(func(key client.ObjectKey) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: key}}
 		})).
-		WithOptions(options).
+		WithOptions(r.backoff.Options(options)).
 		Build(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the cluster controller: %w", err)
@@ -103,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
 	}
 	if due := r.resyncs.Remaining(cluster.UID); due > 0 {
-		return reconcile.Result{RequeueAfter: due}, nil
+		return r.backoff.Postpone(cluster, due)
 	}
 	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err // nothing is decided, least of all a deletion, while workers may be missing

@@ -39,6 +39,7 @@ import (
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -91,6 +92,7 @@ type Reconciler struct {
 	readiness readiness
 	writes    expectation.Writes
 	fairShare *fairshare.Gate
+	backoff   *backoff.Limiter
 }
 
 // A phase reconciles one aspect of a Machine. It may change the Machine in the state; of the API it
@@ -102,14 +104,14 @@ type phase interface {
 // Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.setPhases()
-	r.fairShare = fairshare.NewGate(r.Workers, r.Clock)
+	r.fairShare, r.backoff = fairshare.NewGate(r.Workers, r.Clock), backoff.NewLimiter()
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.ExternalChanges())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), upToDateInputChanged())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.machinesOfConnection)).
-		WithOptions(options).
+		WithOptions(r.backoff.Options(options)).
 		Build(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machine controller: %w", err)
@@ -139,12 +141,12 @@ func (r *Reconciler) setPhases() {
 func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
 	if r.writes.Behind(m) {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the cache to show the last write", "after", staleCacheRetry)
-		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
+		return r.backoff.Postpone(m, staleCacheRetry) // the event of the write triggers a reconcile, too
 	}
 	leave, retryAfter := r.fairShare.Enter(m.Namespace, m.Name)
 	if leave == nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", retryAfter)
-		return reconcile.Result{RequeueAfter: retryAfter}, nil
+		return r.backoff.Postpone(m, retryAfter)
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)

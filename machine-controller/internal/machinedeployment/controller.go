@@ -40,6 +40,7 @@ import (
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/freeze"
 	"drover.io/machine-controller/internal/statuswriter"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -75,6 +76,7 @@ type Reconciler struct {
 	writes       *expectation.Writes
 	statusWriter *statuswriter.Writer
 	looks        coalesce.ResyncLimiter
+	backoff      *backoff.Limiter
 	steps        *expiring.Limiter[types.UID]
 }
 
@@ -100,7 +102,7 @@ type state struct {
 // Register adds the controller to the manager, with all watches that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker, r.writes = watch, &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
+	r.statusWriter, r.looks.Clock, r.backoff = statuswriter.New(r.Client, r.Clock), r.Clock, backoff.NewLimiter()
 	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
 	children := builder.WithPredicates(watch.ChildPredicate())
 	err := builder.ControllerManagedBy(mgr).
@@ -108,7 +110,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment"), children).
 		Watches(&clusterv1.Machine{}, coalesce.Map(deploymentOfMachine), children).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
-		WithOptions(options).
+		WithOptions(r.backoff.Options(options)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machinedeployment controller: %w", err)
@@ -128,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return r.reconcilePaused(ctx, before, s)
 	}
 	if due := r.looks.Remaining(md.UID); due > 0 {
-		return reconcile.Result{RequeueAfter: due}, nil
+		return r.backoff.Postpone(md, due)
 	}
 	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err

@@ -36,6 +36,7 @@ import (
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -72,6 +73,7 @@ type Reconciler struct {
 	selectors health.Selectors
 	looks     coalesce.ResyncLimiter
 	fairShare *fairshare.Gate
+	backoff   *backoff.Limiter
 	phases    []phase
 }
 
@@ -84,7 +86,7 @@ type phase interface {
 // Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.writes, r.looks.Clock = watch, &expectation.Writes{Clock: r.Clock}, r.Clock
-	r.fairShare = fairshare.NewGate(r.Workers, r.Clock)
+	r.fairShare, r.backoff = fairshare.NewGate(r.Workers, r.Clock), backoff.NewLimiter()
 	r.setPhases()
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -94,7 +96,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(predicate.Or(clusterpredicate.StateChanged(), clusterReadyChanged()))).
 		WatchesRawSource(aggregated(r.Workloads.NodeEvents(r.checksOfNode))).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.checksOfConnection)).
-		WithOptions(options).
+		WithOptions(r.backoff.Options(options)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
@@ -123,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	leave, retryAfter := r.fairShare.Enter(check.Namespace, check.Name)
 	if leave == nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", retryAfter)
-		return reconcile.Result{RequeueAfter: retryAfter}, nil
+		return r.backoff.Postpone(check, retryAfter)
 	}
 	defer leave()
 	s := &state{check: check, cluster: &clusterv1.Cluster{}}
@@ -151,7 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineHealthCheck: %w", err))
 	}
 	if due := r.looks.Remaining(check.UID); due > 0 {
-		return reconcile.Result{RequeueAfter: due}, nil
+		return r.backoff.Postpone(check, due)
 	}
 	result, err := r.runPhases(ctx, s)
 	setStatus(s)

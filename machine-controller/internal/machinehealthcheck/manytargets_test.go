@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -16,12 +17,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/fairshare"
 )
 
@@ -174,5 +177,50 @@ func TestANamespaceHoldsHalfOfTheWorkers(t *testing.T) {
 	result, err := r.Reconcile(t.Context(), newCheck("tenant", "check"))
 	if err != nil || result.RequeueAfter != 3*time.Second {
 		t.Errorf("got %v, %v; want another attempt after 3s, which the other has taken so far", result, err)
+	}
+}
+
+// TestChecksOfManyMachinesBackOff has one whose reconciles fail for ten minutes, as a check of few Machines would: the next
+// attempts are those of the controller's queue.
+func TestChecksOfManyMachinesBackOff(t *testing.T) {
+	t.Parallel()
+	api, namespace := management.Client(t), management.Namespace(t)
+	cluster, check := testenv.Cluster(namespace), newCheck(namespace, "check")
+	for _, object := range []client.Object{cluster, check} {
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cached := interceptor.NewClient(api, interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		switch list := list.(type) {
+		case *clusterv1.MachineList:
+			list.Items = make([]clusterv1.Machine, 1000)
+		case *clusterv1.MachineSetList:
+			return errors.New("boom")
+		}
+		return nil
+	}})
+	start := time.Now()
+	clk := clocktesting.NewFakePassiveClock(start)
+	r := &Reconciler{
+		Client: cached, Live: api, Workloads: workload.New(workload.Options{}), Events: events.NewFakeRecorder(10), Clock: clk,
+		writes: &expectation.Writes{Clock: clk}, backoff: backoff.NewLimiter(),
+	}
+	r.looks.Clock = clk
+	r.setPhases()
+	request, failures := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)}, 0
+	for clk.Since(start) < 10*time.Minute && failures < 100 {
+		result, err := r.Reconcile(t.Context(), check)
+		after := result.RequeueAfter
+		if err != nil {
+			failures++
+			after = r.backoff.When(request)
+		} else {
+			r.backoff.Forget(request)
+		}
+		clk.SetTime(clk.Now().Add(after))
+	}
+	if failures > 20 {
+		t.Errorf("it failed %d times or more in %s", failures, clk.Since(start))
 	}
 }

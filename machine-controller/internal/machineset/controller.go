@@ -45,6 +45,7 @@ import (
 	"drover.io/machine-controller/internal/selectorcache"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -76,6 +77,7 @@ type Reconciler struct {
 	tracker      *expectation.Tracker
 	statusWriter *statuswriter.Writer
 	looks        coalesce.ResyncLimiter
+	backoff      *backoff.Limiter
 	deleter      *deletion.Deleter
 	selectors    selectorcache.Cache
 	phases       []phase
@@ -109,7 +111,7 @@ type phase interface {
 
 // Register adds the controller to the manager, with all watches that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
-	r.watch = watch
+	r.watch, r.backoff = watch, backoff.NewLimiter()
 	r.setUp()
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -117,7 +119,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForUncontrolledMachine), builder.WithPredicates(watch.MatchingPredicate(), uncontrolledMachines())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.setsOfConnection)).
-		WithOptions(options).
+		WithOptions(r.backoff.Options(options)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machineset controller: %w", err)
@@ -171,7 +173,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	if due := r.looks.Remaining(set.UID); due > 0 {
-		return reconcile.Result{RequeueAfter: due}, nil
+		return r.backoff.Postpone(set, due)
 	}
 	if s.machines, err = r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err // the status keeps the last counts
