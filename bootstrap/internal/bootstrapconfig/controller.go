@@ -42,6 +42,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/backoff"
 	"drover.io/runtime/claim"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/fairshare"
@@ -77,7 +78,8 @@ type Reconciler struct {
 	// Tracer emits spans about Machines; nil is off.
 	Tracer *tracing.Tracer
 
-	share *fairshare.Gate
+	share   *fairshare.Gate
+	backoff *backoff.Limiter
 
 	reads       singleflight.Group
 	failedReads expiring.Map[string, error]
@@ -92,7 +94,7 @@ type Reconciler struct {
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.share = fairshare.NewGate(r.Workers, r.Clock)
+	r.share, r.backoff = fairshare.NewGate(r.Workers, r.Clock), backoff.NewLimiter()
 	r.failedReads.Clock, r.failedReads.TTL = r.Clock, failedReadMemory
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&bootstrapv1.BootstrapConfig{}, builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.Or[client.Object](
@@ -101,7 +103,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.configsOfCluster), builder.WithPredicates(clusterChanged())).
 		Watches(&bootstrapv1.NodeProfile{}, handler.EnqueueRequestsFromMapFunc(r.configsOfProfile),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		WithOptions(r.backoff.Options(controller.Options{MaxConcurrentReconciles: r.Workers})).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(r.Watch, r)))
 }
 
@@ -110,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.Bootstra
 	leave, retryAfter := r.share.Enter(config.Namespace, config.Name)
 	if leave == nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", retryAfter)
-		return reconcile.Result{RequeueAfter: retryAfter}, nil
+		return r.backoff.Postpone(config, retryAfter)
 	}
 	defer leave()
 	observed := config.Status.DeepCopy()
