@@ -65,6 +65,10 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 			s.Join.TLSServerName = "api.example.test"
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"rotateCertificates":false}`)}
 		}, "spec.kubelet.configuration.rotateCertificates"},
+		"a kubelet without the default by which it keeps that name": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.TLSServerName = "api.example.test"
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"rotateCertificates":null}`)}
+		}, "spec.kubelet.configuration.rotateCertificates"},
 		"an expression where none is filled in": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"providerID":"{{ ds.meta_data.provider_id }}"}`)}
 		}, "spec.kubelet.configuration.providerID"},
@@ -330,6 +334,9 @@ func TestMessagesHaveWhatWouldBeRight(t *testing.T) {
 		`{"allowedUnsafeSysctls":"a"}`:      "spec.kubelet.configuration.allowedUnsafeSysctls: must be a list, and is a JSON string",
 		`{"enableDebuggingHandlers":"yes"}`: "spec.kubelet.configuration.enableDebuggingHandlers: must be true or false, and is a JSON string",
 		`{"maxPod":5}`:                      `spec.kubelet.configuration: unknown field "maxPod": it is not a field of KubeletConfiguration v1beta1`,
+		// The kubelet ignores these, with a line in its log.
+		`{"clusterDns":["10.0.0.10"]}`:                     `spec.kubelet.configuration: unknown field "clusterDns": it is not a field of KubeletConfiguration v1beta1, in which upper and lower case count`,
+		`{"authentication":{"webhook":{"cacheTtl":"1m"}}}`: `spec.kubelet.configuration: unknown field "authentication.webhook.cacheTtl": it is not a field of KubeletConfiguration v1beta1, in which upper and lower case count`,
 	} {
 		in := minimal(bootstrapv1.Ubuntu)
 		in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(fragment)}

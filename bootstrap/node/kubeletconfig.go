@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1beta1"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -66,7 +67,24 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 		}
 		return nil, invalid(kubeletConfigurationField, "%s", decodeProblem(err))
 	}
-	return out, nil
+	return out, checkCase(config)
+}
+
+// checkCase refuses a field whose name differs from that of a known one in upper and lower case only: the standard decoder takes
+// it for that, and the kubelet ignores it.
+func checkCase(config map[string]any) error {
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return invalid(kubeletConfigurationField, "cannot be written as JSON")
+	}
+	unknown, err := kjson.UnmarshalStrict(raw, &kubeletv1.KubeletConfiguration{})
+	switch {
+	case err != nil:
+		return invalid(kubeletConfigurationField, "%s", decodeProblem(err))
+	case len(unknown) > 0:
+		return invalid(kubeletConfigurationField, "%s, in which upper and lower case count", decodeProblem(unknown[0]))
+	}
+	return nil
 }
 
 // kubeletFragment is the operator's part of the configuration; nil if there is none.

@@ -32,8 +32,8 @@ func addServerName(n *Node, _ distribution, in Input) error {
 		return err
 	}
 	host, _, _ := net.SplitHostPort(endpoint)
-	if fragment["rotateCertificates"] == false && name != host { // then it reads the file as soon as it has written it
-		return invalid(kubeletConfigurationField+".rotateCertificates", "must not be false where the API server is verified by another name than that of its endpoint: the kubelet leaves that name out")
+	if rotate, set := fragment["rotateCertificates"]; set && rotate != true && name != host { // then it reads the file as soon as it has written it
+		return invalid(kubeletConfigurationField+".rotateCertificates", "must be true where the API server is verified by another name than that of its endpoint: the kubelet leaves that name out")
 	}
 	n.Files = append(n.Files, File{Path: serverNameScript, Mode: 0o755, Content: []byte(strings.Replace(keepServerName, "SERVER_NAME", name, 1))})
 	for i := range n.Units {
