@@ -265,6 +265,7 @@ func TestDefaultsGiveWayToValuesThatExcludeThem(t *testing.T) {
 		`{}`:                                      {parallel, serving, period, critical},
 		`{"serializeImagePulls":false}`:           {parallel, serving, period, critical},
 		`{"serializeImagePulls":true}`:            {serving, period, critical},
+		`{"serializeImagePulls":null}`:            {serving, period, critical},
 		`{"shutdownGracePeriod":"0s"}`:            {parallel, serving, period},
 		`{"shutdownGracePeriod":null}`:            {parallel, serving},
 		`{"shutdownGracePeriod":"1m"}`:            {parallel, serving, period, critical},

@@ -123,7 +123,7 @@ func checkOverridden(patch map[string]any, providerID string) error {
 // dropExcluded removes the defaults with which a kubelet does not start beside a value of the operator's fragment.
 func dropExcluded(defaults, patch map[string]any) {
 	const period, critical = "shutdownGracePeriod", "shutdownGracePeriodCriticalPods"
-	if patch["serializeImagePulls"] == true {
+	if serialize, set := patch["serializeImagePulls"]; set && serialize != false { // null is the kubelet's own default, true
 		delete(defaults, "maxParallelImagePulls")
 	}
 	gates, _ := patch["featureGates"].(map[string]any)
