@@ -206,6 +206,24 @@ func (c *client) describeInstances(ctx context.Context, query *ecs.DescribeInsta
 	return answer.Body, nil
 }
 
+// checkDescribeInstances fails where the credentials may not list instances: an empty list proves nothing then.
+func (c *client) checkDescribeInstances(ctx context.Context) error {
+	query := (&ecs.DescribeInstancesRequest{}).SetRegionId(c.region).SetDryRun(true)
+	_, err := call(ctx, c, func(sdk *ecs.Client) (*ecs.DescribeInstancesResponse, error) {
+		return sdk.DescribeInstancesWithContext(ctx, query, noOptions())
+	})
+	return toDryRunError(err)
+}
+
+// checkDescribeDisks fails where the credentials may not list the disks of an instance.
+func (c *client) checkDescribeDisks(ctx context.Context, instance string) error {
+	query := (&ecs.DescribeDisksRequest{}).SetRegionId(c.region).SetInstanceId(instance).SetDryRun(true)
+	_, err := call(ctx, c, func(sdk *ecs.Client) (*ecs.DescribeDisksResponse, error) {
+		return sdk.DescribeDisksWithContext(ctx, query, noOptions())
+	})
+	return toDryRunError(err)
+}
+
 func (c *client) describeDisks(ctx context.Context, query *ecs.DescribeDisksRequest) (*ecs.DescribeDisksResponseBody, error) {
 	answer, err := call(ctx, c, func(sdk *ecs.Client) (*ecs.DescribeDisksResponse, error) {
 		return sdk.DescribeDisksWithContext(ctx, query, noOptions())

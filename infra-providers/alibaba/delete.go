@@ -53,22 +53,63 @@ func (d *Driver) release(ctx context.Context, instance driver.Instance) error {
 }
 
 // keepForeignDisks makes ECS keep the disks that others attached, such as the volumes of a Node that was lost before they were
-// detached, and that would be released with the instance.
+// detached, and that would be released with the instance. It fails where that cannot be made sure.
 func (d *Driver) keepForeignDisks(ctx context.Context, instance driver.Instance) error {
-	query := (&ecs.DescribeDisksRequest{}).SetInstanceId(instance.ID)
+	query, complete := (&ecs.DescribeDisksRequest{}).SetInstanceId(instance.ID), false
 	for disk, err := range d.describeDisks(ctx, query) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return fmt.Errorf("reading the disks of the instance: %w", err)
-		}
-		if dara.StringValue(disk.Type) == systemDisk || !dara.BoolValue(disk.DeleteWithInstance) || instance.Identity.Check(diskIdentity(disk)) == nil {
-			continue
-		}
-		change := (&ecs.ModifyDiskAttributeRequest{}).SetDiskId(dara.StringValue(disk.DiskId)).SetDeleteWithInstance(false)
-		if err := d.client.modifyDisk(ctx, change); err != nil {
-			return fmt.Errorf("keeping the disk %s, which others attached: %w", dara.StringValue(disk.DiskId), toError(err))
+		case dara.StringValue(disk.Type) == systemDisk:
+			complete = true
+		case isFixed(disk), instance.Identity.Check(diskIdentity(disk)) == nil: // it was created with the instance
+		default:
+			if err := d.keepDisk(ctx, instance, disk); err != nil {
+				return err
+			}
 		}
 	}
+	if complete {
+		return nil
+	}
+	// The list may be empty because it is not permitted.
+	if err := d.client.checkDescribeDisks(ctx, instance.ID); err != nil {
+		return fmt.Errorf("reading the disks of the instance: %w", err)
+	}
 	return nil
+}
+
+// keepDisk makes ECS keep a disk that does not have the tags of the instance.
+func (d *Driver) keepDisk(ctx context.Context, instance driver.Instance, disk *ecs.DescribeDisksResponseBodyDisksDisk) error {
+	id, locked := dara.StringValue(disk.DiskId), isLockedForSecurity(instance)
+	switch {
+	case !dara.BoolValue(disk.DeleteWithInstance) && !locked:
+		return nil
+	case !isTagged(disk) && d.mayBeNew(instance):
+		return &driver.UnfinishedError{Err: fmt.Errorf("the instance %s was created a moment ago, and ECS does not show the tags of its disk %s yet", instance.ID, id)}
+	case locked:
+		return fmt.Errorf("%s, and would release the disk %s with it, which others attached: detach the disk, or have the lock removed", securityLock, id)
+	}
+	if err := d.client.modifyDisk(ctx, (&ecs.ModifyDiskAttributeRequest{}).SetDiskId(id).SetDeleteWithInstance(false)); err != nil {
+		return fmt.Errorf("keeping the disk %s, which others attached: %w", id, toError(err))
+	}
+	return nil
+}
+
+// mayBeNew reports whether an instance may have been created a moment ago, so that ECS may not show its tags yet.
+func (d *Driver) mayBeNew(instance driver.Instance) bool {
+	_, created := d.creations.Instance(driver.Identity{ProviderID: instance.ProviderID})
+	return created || d.creations.InStartupWindow()
+}
+
+// isFixed reports whether a disk cannot be detached, as a local one: it was created with its instance, and ECS refuses to keep it.
+func isFixed(disk *ecs.DescribeDisksResponseBodyDisksDisk) bool {
+	return disk.Portable != nil && !*disk.Portable
+}
+
+// isTagged reports whether ECS shows any tags of a disk.
+func isTagged(disk *ecs.DescribeDisksResponseBodyDisksDisk) bool {
+	return disk.Tags != nil && len(disk.Tags.Tag) > 0
 }
 
 // systemDisk is the type of a system disk.

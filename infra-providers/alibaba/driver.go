@@ -144,7 +144,7 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) ([]driver.Instanc
 	if d.creations.InStartupWindow() && !d.released.Has(id.ProviderID) {
 		return nil, errCreationUnknown
 	}
-	return nil, nil
+	return nil, d.client.checkDescribeInstances(ctx)
 }
 
 // findListed returns the instances that ECS lists for an identity, the oldest first. There are several only after ECS has

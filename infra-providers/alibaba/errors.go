@@ -79,6 +79,16 @@ func toLookupError(err error) error {
 	}
 }
 
+// toDryRunError converts the answer to a dry run of a list, which is an error in any case. It fails unless ECS has checked the
+// permission: a list without it may be answered like one that is empty.
+func toDryRunError(err error) error {
+	failed := toError(err)
+	if status := statusOf(err); driver.IsUnauthorized(failed) || driver.IsRateLimited(failed) || status == 0 || status >= http.StatusInternalServerError {
+		return failed
+	}
+	return nil
+}
+
 // placed reports whether a spec requests a part of the zone only, which may be full by itself.
 func placed(spec infrav1.AlibabaMachineSpec) bool {
 	return spec.DeploymentSetID != "" || spec.DedicatedHostID != "" || spec.PrivatePool.ID != ""

@@ -81,13 +81,21 @@ func toState(status string) driver.State {
 	}
 }
 
+// securityLock is the message of an instance that is locked for security reasons.
+const securityLock = "ECS has locked the instance for security reasons"
+
 // lockMessages are what the reasons mean for which ECS locks an instance, whose case differs between operations.
 var lockMessages = map[string]string{
 	"recycling":              "ECS reclaims the spot instance and is about to release it",
 	"financial":              "ECS has locked the instance because a payment is overdue",
 	"dedicatedhostfinancial": "ECS has locked the instance because a payment for its dedicated host is overdue",
-	"security":               "ECS has locked the instance for security reasons",
+	"security":               securityLock,
 	"refunded":               "ECS has locked the instance because it was refunded",
+}
+
+// isLockedForSecurity reports whether ECS would release all disks with an instance, also those that are to be kept.
+func isLockedForSecurity(instance driver.Instance) bool {
+	return strings.Contains(instance.Message, securityLock)
 }
 
 // lockMessage returns why an instance is locked.

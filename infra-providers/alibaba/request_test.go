@@ -115,6 +115,7 @@ func TestNamesThatECSRefusesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][2]string{
 		"w": {"", ""}, "1-worker": {"", "1-worker"}, "worker.example": {"worker.example", "worker.example"},
+		"shoot--team--worker":   {"shoot--team--worker", ""},
 		strings.Repeat("w", 64): {strings.Repeat("w", 64), strings.Repeat("w", 64)}, strings.Repeat("w", 65): {strings.Repeat("w", 65), ""},
 	} {
 		got := requested(t, unchanged, func(req *driver.CreateRequest[alibaba.InstanceConfig]) { req.Identity.Name = name })

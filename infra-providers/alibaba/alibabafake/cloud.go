@@ -90,6 +90,7 @@ type Cloud struct {
 	changes    int
 	violations []string
 	requests   []map[string]string
+	forbidden  map[string]bool
 	reboots    int
 	output     string
 	// keys are the secrets and tokens of access keys, and the accounts that these belong to.
@@ -123,7 +124,9 @@ type disk struct {
 	id, name, kind, category string
 	of                       *instance
 	deleteWithInstance       bool
-	tags                     map[string]string
+	// own is true for a disk that was created with its instance, and local for one that cannot be detached from it.
+	own, local bool
+	tags       map[string]string
 }
 
 type nic struct {
@@ -146,14 +149,15 @@ func New(options Options) (*Cloud, error) {
 		options.MaxTagged = 1000
 	}
 	return &Cloud{
-		options: options,
-		model:   known,
-		began:   time.Now().UTC().Truncate(time.Minute),
-		tokens:  map[string]*use{},
-		disks:   map[string]*disk{},
-		nics:    map[string]*nic{},
-		counts:  map[string]int{},
-		keys:    map[string]secret{AccessKey: {secret: AccessSecret, account: Account}},
+		options:   options,
+		model:     known,
+		began:     time.Now().UTC().Truncate(time.Minute),
+		tokens:    map[string]*use{},
+		disks:     map[string]*disk{},
+		nics:      map[string]*nic{},
+		counts:    map[string]int{},
+		forbidden: map[string]bool{},
+		keys:      map[string]secret{AccessKey: {secret: AccessSecret, account: Account}},
 	}, nil
 }
 
@@ -252,6 +256,46 @@ func (c *Cloud) Reclaim(id string) {
 	c.find(id).lock = "Recycling"
 }
 
+// Lock locks an instance for security reasons.
+func (c *Cloud) Lock(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.find(id).lock = securityLock
+}
+
+// Unlock removes the lock of an instance.
+func (c *Cloud) Unlock(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.find(id).lock = ""
+}
+
+// securityLock is the reason for which ECS releases all disks with an instance.
+const securityLock = "security"
+
+// Forbid makes the cloud answer a list with an empty one, as ECS documents it for a user without the permission; a dry run of the
+// list is refused. Permit ends that.
+func (c *Cloud) Forbid(action string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forbidden[action] = true
+}
+
+// Permit ends what Forbid began.
+func (c *Cloud) Permit(action string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.forbidden, action)
+}
+
+// AttachLocal adds a local disk, which ECS shows without tags and which cannot be detached.
+func (c *Cloud) AttachLocal(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	local := &disk{id: c.next("d"), kind: "data", category: "local_ssd_pro", of: c.find(id), deleteWithInstance: true, own: true, local: true}
+	c.disks[local.id] = local
+}
+
 // Release releases an instance as ECS does when it reclaims a spot instance.
 func (c *Cloud) Release(id string) {
 	c.mu.Lock()
@@ -325,7 +369,7 @@ func (c *Cloud) remove(i *instance) {
 	for id, d := range c.disks {
 		switch {
 		case d.of != i:
-		case d.deleteWithInstance:
+		case d.deleteWithInstance, i.lock == securityLock:
 			delete(c.disks, id)
 		default:
 			d.of = nil

@@ -73,6 +73,14 @@ func (i *instance) shownTags() map[string]string {
 	return i.tags
 }
 
+// shownTags are the tags that a read shows: those of a disk that was created with an instance are as late as the instance's.
+func (d *disk) shownTags() map[string]string {
+	if d.own && d.of != nil && d.of.untagged > 0 {
+		return nil
+	}
+	return d.tags
+}
+
 func toInstance(i *instance) *ecs.DescribeInstancesResponseBodyInstancesInstance {
 	shown := &ecs.DescribeInstancesResponseBodyInstancesInstance{
 		InstanceId: &i.id, InstanceName: &i.name, HostName: &i.host, ImageId: &i.image, InstanceType: &i.kind, ZoneId: &i.zone, RegionId: dara.String(Region),
@@ -117,7 +125,7 @@ func (c *Cloud) describeDisks(p url.Values) (any, error) {
 	visible := []*disk{}
 	for _, id := range slices.Sorted(maps.Keys(c.disks)) {
 		d := c.disks[id]
-		if at := p.Get("InstanceId"); (at == "" || d.of != nil && d.of.id == at) && hasTags(p, d.tags) {
+		if at := p.Get("InstanceId"); (at == "" || d.of != nil && d.of.id == at) && hasTags(p, d.shownTags()) {
 			visible = append(visible, d)
 		}
 	}
@@ -129,12 +137,12 @@ func (c *Cloud) describeDisks(p url.Values) (any, error) {
 	for _, d := range shown {
 		item := &ecs.DescribeDisksResponseBodyDisksDisk{
 			DiskId: &d.id, DiskName: &d.name, Type: &d.kind, Category: &d.category, DeleteWithInstance: dara.Bool(d.deleteWithInstance),
-			Tags: &ecs.DescribeDisksResponseBodyDisksDiskTags{}, CreationTime: dara.String(c.began.Format(time.RFC3339)),
+			Portable: dara.Bool(!d.local), Tags: &ecs.DescribeDisksResponseBodyDisksDiskTags{}, CreationTime: dara.String(c.began.Format(time.RFC3339)),
 		}
 		if d.of != nil {
 			item.InstanceId = &d.of.id
 		}
-		for _, key := range slices.Sorted(maps.Keys(d.tags)) {
+		for _, key := range slices.Sorted(maps.Keys(d.shownTags())) {
 			item.Tags.Tag = append(item.Tags.Tag, &ecs.DescribeDisksResponseBodyDisksDiskTagsTag{TagKey: &key, TagValue: dara.String(d.tags[key])})
 		}
 		answer.Disks.Disk = append(answer.Disks.Disk, item)
@@ -214,6 +222,9 @@ func (c *Cloud) modifyDisk(p url.Values) (any, error) {
 	known, ok := c.disks[p.Get("DiskId")]
 	if !ok {
 		return nil, refuse(http.StatusNotFound, "InvalidDiskId.NotFound", "The specified disk does not exist.")
+	}
+	if p.Get("DeleteWithInstance") == "false" && known.local {
+		return nil, refuse(http.StatusForbidden, "InvalidOperation.LocalDiskNotSupported", "The operation is not supported by a local disk.")
 	}
 	if p.Has("DeleteWithInstance") {
 		known.deleteWithInstance = p.Get("DeleteWithInstance") == "true"

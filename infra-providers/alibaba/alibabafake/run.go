@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	ecs "github.com/alibabacloud-go/ecs-20140526/v7/client"
@@ -116,7 +117,7 @@ func checkTexts(p map[string]string) *refusal {
 		return refuse(http.StatusBadRequest, "InvalidParameter.ClientToken", "The ClientToken has more than 64 characters.")
 	case p["InstanceName"] != "" && !namePattern.MatchString(p["InstanceName"]):
 		return refuse(http.StatusBadRequest, "InvalidInstanceName.Malformed", "The specified InstanceName is wrongly formed.")
-	case p["HostName"] != "" && !hostPattern.MatchString(p["HostName"]):
+	case p["HostName"] != "" && (!hostPattern.MatchString(p["HostName"]) || strings.Contains(p["HostName"], "--") || strings.Contains(p["HostName"], "..")):
 		return refuse(http.StatusBadRequest, "InvalidHostName.Malformed", "The specified HostName is wrongly formed.")
 	}
 	tags := tagsOf(p)
@@ -160,7 +161,7 @@ func (c *Cloud) boot(p map[string]string) *instance {
 }
 
 func (c *Cloud) addDisk(of *instance, p map[string]string, kind, category string, deleteWithInstance bool) *disk {
-	created := &disk{id: c.next("d"), kind: kind, category: category, of: of, deleteWithInstance: deleteWithInstance, tags: tagsOf(p)}
+	created := &disk{id: c.next("d"), kind: kind, category: category, of: of, deleteWithInstance: deleteWithInstance, own: true, tags: tagsOf(p)}
 	c.disks[created.id] = created
 	return created
 }

@@ -112,6 +112,19 @@ func (c *Cloud) act(r *http.Request, action string, parameters url.Values, body 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch dry := parameters.Get("DryRun") == "true"; {
+	case dry && c.forbidden[action]:
+		return nil, refuse(http.StatusForbidden, "Forbidden.RAM", "User not authorized to operate on the specified resource.")
+	case dry:
+		return nil, refuse(http.StatusBadRequest, "DryRunOperation", "Request validation has been passed with DryRun flag set.")
+	case c.forbidden[action]:
+		return map[string]any{"Instances": struct{}{}, "Disks": struct{}{}}, nil
+	}
+	return c.carryOut(key, action, parameters)
+}
+
+// carryOut carries out a request that is well formed and permitted.
+func (c *Cloud) carryOut(key secret, action string, parameters url.Values) (any, error) {
 	switch action {
 	case "RunInstances":
 		return c.run(parameters)

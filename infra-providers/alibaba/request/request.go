@@ -51,8 +51,11 @@ func VSwitch(spec infrav1.AlibabaMachineSpec, zone string) string {
 // may have. A machine of another name has the default of ECS: neither is the identity of the instance.
 var (
 	namePattern = regexp.MustCompile(`^[a-z][-a-z0-9.]{1,127}$`)
-	hostPattern = regexp.MustCompile(`^[a-z0-9][-a-z0-9.]{0,62}[a-z0-9]$`)
+	hostPattern = regexp.MustCompile(`^[a-z0-9]+([-.][a-z0-9]+)*$`)
 )
+
+// minHost and maxHost are how many characters the name of a host has.
+const minHost, maxHost = 2, 64
 
 // Instance returns the request for an input, without a client token. It fails with InvalidConfigurationError when the user data
 // is too long.
@@ -87,7 +90,7 @@ func Instance(input Input, image *ecs.DescribeImagesResponseBodyImagesImage) (*e
 	if namePattern.MatchString(input.Identity.Name) {
 		message.InstanceName = &input.Identity.Name
 	}
-	if hostPattern.MatchString(input.Identity.Name) {
+	if length := len(input.Identity.Name); length >= minHost && length <= maxHost && hostPattern.MatchString(input.Identity.Name) {
 		message.HostName = &input.Identity.Name
 	}
 	addDisks(message, spec)

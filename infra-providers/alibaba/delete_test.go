@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package alibaba_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drover.io/infra-providers/alibaba"
+	"drover.io/infra-providers/alibaba/alibabafake"
+	"drover.io/infra-providers/driver"
+)
+
+func created(t *testing.T, d driver.Driver[alibaba.InstanceConfig], config alibaba.InstanceConfig) driver.Identity {
+	t.Helper()
+	instance, err := d.Create(t.Context(), newRequest(identity, config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := identity
+	id.ProviderID = instance.ProviderID
+	return id
+}
+
+func instanceID(id driver.Identity) string {
+	return id.ProviderID[strings.LastIndex(id.ProviderID, ".")+1:]
+}
+
+func wantNothingLeft(t *testing.T, w env) {
+	t.Helper()
+	if left := w.cloud.Leftovers(); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+}
+
+// TestOwnDiskWhoseTagsAreLateIsReleased, and not kept as the disk of somebody else, which nobody would delete.
+func TestOwnDiskWhoseTagsAreLateIsReleased(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{TagDelay: 4})
+	d := w.connect(t)
+	id := created(t, d, newConfig(t, withDisk))
+	if err := d.Delete(t.Context(), id); !driver.IsUnfinished(err) {
+		t.Errorf("while no tags are shown: got %v, want an UnfinishedError", err)
+	}
+	for range 4 {
+		_, _ = d.Get(t.Context(), id) // the reads without tags
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, w)
+}
+
+// TestLocalDiskIsReleased, for which ECS refuses what would keep it.
+func TestLocalDiskIsReleased(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	id := created(t, d, newConfig(t, unchanged))
+	w.cloud.AttachLocal(instanceID(id))
+	w.advance(3 * time.Minute)
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, w)
+}
+
+// TestSecurityLockKeepsForeignDisks: ECS releases every disk with an instance that is locked for security reasons.
+func TestSecurityLockKeepsForeignDisks(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	id := created(t, d, newConfig(t, withDisk))
+	exists := w.cloud.Attach(instanceID(id))
+	w.cloud.Lock(instanceID(id))
+	for range 2 {
+		if err := d.Delete(t.Context(), id); err == nil || !strings.Contains(err.Error(), "security") {
+			t.Errorf("while it is locked: got %v", err)
+		}
+	}
+	w.cloud.Unlock(instanceID(id))
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if !exists() {
+		t.Error("the disk of somebody else was released")
+	}
+	wantNothingLeft(t, w)
+}
+
+// TestLockedInstanceWithoutForeignDisksIsReleased with its own ones.
+func TestLockedInstanceWithoutForeignDisksIsReleased(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	id := created(t, d, newConfig(t, withDisk))
+	w.cloud.Lock(instanceID(id))
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, w)
+}
+
+// TestEmptyListWithoutPermissionProvesNothing: ECS may answer a list that is not permitted like one without instances.
+func TestEmptyListWithoutPermissionProvesNothing(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	id := created(t, d, newConfig(t, unchanged))
+	w.advance(3 * time.Minute)
+	w.cloud.Forbid("DescribeInstances")
+	if _, err := d.Get(t.Context(), id); !driver.IsUnauthorized(err) {
+		t.Errorf("get: got %v, want an UnauthorizedError", err)
+	}
+	if err := d.Delete(t.Context(), id); !driver.IsUnauthorized(err) {
+		t.Errorf("delete: got %v, want an UnauthorizedError", err)
+	}
+	w.cloud.Permit("DescribeInstances")
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("after the deletion: got %v, want a NotFoundError", err)
+	}
+	wantNothingLeft(t, w)
+}
+
+// TestDisksThatMayNotBeListedAreNotReleased: the volumes of others would be among them.
+func TestDisksThatMayNotBeListedAreNotReleased(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	id := created(t, d, newConfig(t, unchanged))
+	exists := w.cloud.Attach(instanceID(id))
+	w.cloud.Forbid("DescribeDisks")
+	if err := d.Delete(t.Context(), id); !driver.IsUnauthorized(err) {
+		t.Errorf("got %v, want an UnauthorizedError", err)
+	}
+	w.cloud.Permit("DescribeDisks")
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if !exists() {
+		t.Error("the disk of somebody else was released")
+	}
+	wantNothingLeft(t, w)
+}
