@@ -147,7 +147,7 @@ func texts(t *testing.T, path string) string {
 	var all strings.Builder
 	for decoder := xml.NewDecoder(file); ; {
 		token, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return all.String()
 		}
 		if err != nil {

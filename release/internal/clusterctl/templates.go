@@ -32,7 +32,7 @@ type cloudTemplates struct {
 	providerID string
 	// cloudProvider is true where a cloud controller manager needs that providerID.
 	cloudProvider bool
-	flavors    []flavor
+	flavors       []flavor
 }
 
 // clouds have templates. Owners of images are the accounts, or at Google the projects, that the
