@@ -19,11 +19,12 @@ import (
 )
 
 // heap is how many bytes are in use.
-func heap() uint64 {
+func heap() int64 {
 	var now runtime.MemStats
 	runtime.GC()
+	runtime.GC() // what pools hold is freed by the second one
 	runtime.ReadMemStats(&now)
-	return now.HeapAlloc
+	return int64(now.HeapAlloc)
 }
 
 const (
