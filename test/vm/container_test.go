@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -147,7 +148,23 @@ func requireContainers(t *testing.T) (root, guest string) {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		t.Fatal("this host has control groups of version 2 alone, for which nspawn.sh and the fixture are not made")
 	}
+	requireSpace(t)
 	return root, guest
+}
+
+// leastSpace is what a kubelet wants to be free of the file system of images, in percent: with less it evicts pods.
+const leastSpace = 15
+
+// requireSpace fails where the kubelet of a container, which sees the host's file system, would evict the test's pod.
+func requireSpace(t *testing.T) {
+	t.Helper()
+	var seen unix.Statfs_t
+	if err := unix.Statfs(os.TempDir(), &seen); err != nil {
+		t.Fatal(err)
+	}
+	if free := 100 * seen.Bavail / seen.Blocks; free < leastSpace {
+		t.Fatalf("%s is on a file system of which %d %% are free: kubelets need %d %% and evict pods otherwise", os.TempDir(), free, leastSpace)
+	}
 }
 
 // boot takes the provider's place: it gives a container the bootstrap data and reports it as provisioned.
