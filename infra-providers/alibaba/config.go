@@ -12,17 +12,15 @@ package alibaba
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/alibaba/request"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/createcache"
 )
 
 // InstanceConfig is the configuration of one instance.
@@ -119,22 +117,12 @@ func placeOf(config InstanceConfig) string {
 // number of requests that were refused. A UID alone is not enough: its author chooses it, and the answer to a token that is in
 // use is the ID of the instance that has it.
 func clientToken(id driver.Identity, place string, refusals int) string {
-	return digest(string(id.UID), id.Name, id.Owner.Namespace, id.Owner.Name, place, refusals)
-}
-
-// digest returns a token of 64 characters, the most that ECS accepts.
-func digest(of ...any) string {
-	text, err := json.Marshal(of)
-	if err != nil {
-		panic(err) // the types of the SDK can always be marshalled
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return createcache.ClientToken(string(id.UID), id.Name, id.Owner.Namespace, id.Owner.Name, place, refusals)
 }
 
 // ids returns the list of IDs as the parameters of ECS have it.
 func ids(all ...string) string {
-	text, err := json.Marshal(slices.Clone(all))
+	text, err := json.Marshal(all)
 	if err != nil {
 		panic(err) // it is a list of strings
 	}

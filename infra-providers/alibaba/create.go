@@ -77,7 +77,7 @@ func (d *Driver) run(ctx context.Context, req driver.CreateRequest[InstanceConfi
 	message.SetClientToken(clientToken(req.Identity, place, d.creations.Refusals(req.Identity, place)))
 	id, err := d.client.runInstances(ctx, message)
 	if errorCode(err) == codeTokenMismatch && d.creations.AddMismatch(req.Identity) >= createcache.Window {
-		message.SetClientToken(digest(*message))
+		message.SetClientToken(createcache.ClientToken(*message))
 		return d.client.runInstances(ctx, message)
 	}
 	return id, err

@@ -12,9 +12,6 @@ package aws
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -25,6 +22,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/createcache"
 )
 
 // InstanceConfig is the configuration of one EC2 instance.
@@ -126,15 +124,5 @@ func launchInput(req driver.CreateRequest[InstanceConfig]) launch.Input {
 // EC2 binds a token to its parameters even when the first request with it met a lack of capacity.
 func clientToken(id driver.Identity, config InstanceConfig) string {
 	instanceType, _ := toOffering(config)
-	return digest(string(id.UID), instanceType, config.Zone, config.Spec.Subnet)
-}
-
-// digest returns a token of 64 characters, the most that EC2 accepts.
-func digest(of ...any) string {
-	text, err := json.Marshal(of)
-	if err != nil {
-		panic(err) // the types of the SDK and of the API can always be marshalled
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return createcache.ClientToken(string(id.UID), instanceType, config.Zone, config.Spec.Subnet)
 }

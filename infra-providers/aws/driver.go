@@ -178,7 +178,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity) >= createcache.Window {
 		// The instance of that token was terminated, or never existed: EC2 also binds a token to the parameters of a
 		// request that it refused. The next token derives from the parameters, so it matches them.
-		request.ClientToken = aws.String(digest(*request))
+		request.ClientToken = aws.String(createcache.ClientToken(*request))
 		out, err = d.api.RunInstances(ctx, request)
 	}
 	return d.createdInstance(out, err, req, launch.Place(request))

@@ -222,11 +222,7 @@ func (a *approver) claim(ctx context.Context, csr *certificatesv1.CertificateSig
 		claimed := secret.DeepCopy()
 		metav1.SetMetaDataAnnotation(&claimed.ObjectMeta, tokenKeyAnnotation, key)
 		metav1.SetMetaDataAnnotation(&claimed.ObjectMeta, tokenRequestAnnotation, string(csr.UID))
-		patch, err := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}).Data(claimed)
-		if err != nil {
-			return err
-		}
-		if _, err := a.connection.Core.Secrets(secret.Namespace).Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if err := a.patchToken(ctx, secret, claimed); err != nil {
 			return fmt.Errorf("writing the key into the bootstrap token: %w", err)
 		}
 		return nil
@@ -254,14 +250,20 @@ func (a *approver) release(ctx context.Context, csr *certificatesv1.CertificateS
 	released := secret.DeepCopy()
 	delete(released.Annotations, tokenKeyAnnotation)
 	delete(released.Annotations, tokenRequestAnnotation)
-	patch, err := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}).Data(released)
-	if err != nil {
-		return err
-	}
-	if _, err := a.connection.Core.Secrets(secret.Namespace).Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if err := a.patchToken(ctx, secret, released); err != nil {
 		return fmt.Errorf("removing the key from the bootstrap token: %w", err)
 	}
 	return nil
+}
+
+// patchToken changes a bootstrap token, unless it is another one by now than the one that was read.
+func (a *approver) patchToken(ctx context.Context, read, changed *corev1.Secret) error {
+	patch, err := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}).Data(changed)
+	if err != nil {
+		return err
+	}
+	_, err = a.connection.Core.Secrets(read.Namespace).Patch(ctx, read.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // find returns the Machine of this Cluster that matches, and its host.

@@ -10,6 +10,9 @@
 package createcache
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -130,3 +133,13 @@ func (c *Cache) Started() time.Time { return c.started }
 
 // InStartupWindow reports whether an earlier process may have requested an instance within the window.
 func (c *Cache) InStartupWindow() bool { return c.clock.Since(c.started) < Window }
+
+// ClientToken derives a client token of 64 characters, the most that clouds accept, from values that can be marshalled to JSON.
+func ClientToken(of ...any) string {
+	text, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // the types of the SDKs and of the API can always be marshalled
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

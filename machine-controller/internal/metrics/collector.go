@@ -158,12 +158,13 @@ func (c *Collector) collectClusters(to chan<- prometheus.Metric) {
 	if !c.list(list) {
 		return
 	}
-	for _, cluster := range pointers(list.Items) {
+	all := pointers(list.Items)
+	for _, cluster := range all {
 		if c.Watch.Matches(cluster) {
 			remediations.Start(client.ObjectKeyFromObject(cluster), cluster.Namespace, cluster.Name)
 		}
 	}
-	remediations.Send(to, isListed(pointers(list.Items)))
+	remediations.Send(to, isListed(all))
 }
 
 func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
