@@ -6,7 +6,6 @@ package request
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
 	"drover.io/runtime/expiring"
 )
 
@@ -63,7 +63,7 @@ func NewLookup(api API, region string, clock clock.PassiveClock) *Lookup {
 
 // Image returns the image of a spec: by its ID, or the newest one that is available of the family or the name.
 func (l *Lookup) Image(ctx context.Context, spec infrav1.AlibabaMachineSpec) (*ecs.DescribeImagesResponseBodyImagesImage, error) {
-	found, err := cached(l, "image", spec.Image, func() (*ecs.DescribeImagesResponseBodyImagesImage, error) { return l.newestImage(ctx, spec.Image) })
+	found, err := lookup.Cached(&l.answers, "image", spec.Image, func() (*ecs.DescribeImagesResponseBodyImagesImage, error) { return l.newestImage(ctx, spec.Image) })
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ type instanceType = ecs.DescribeInstanceTypesResponseBodyInstanceTypesInstanceTy
 
 // Capacity returns the capacity of an instance, from what ECS publishes about its type and image.
 func (l *Lookup) Capacity(ctx context.Context, spec infrav1.AlibabaMachineSpec) (driver.Capacity, error) {
-	found, err := cached(l, "instance type", spec.InstanceType, func() (*instanceType, error) { return l.instanceType(ctx, spec.InstanceType) })
+	found, err := lookup.Cached(&l.answers, "instance type", spec.InstanceType, func() (*instanceType, error) { return l.instanceType(ctx, spec.InstanceType) })
 	if err != nil {
 		return driver.Capacity{}, err
 	}
@@ -220,21 +220,4 @@ func (l *Lookup) instanceType(ctx context.Context, name string) (*instanceType, 
 		}
 	}
 	return nil, nil //nolint:nilnil // there is none
-}
-
-// cached returns the cached answer of a query, or reads it and caches it if that succeeds. Two callers may read at the same time.
-func cached[T any](l *Lookup, kind string, query any, read func() (T, error)) (T, error) {
-	text, err := json.Marshal(query)
-	if err != nil {
-		return *new(T), err
-	}
-	key := kind + string(text)
-	if known, ok := l.answers.Get(key); ok {
-		return known.(T), nil
-	}
-	value, err := read()
-	if err == nil {
-		l.answers.Set(key, value)
-	}
-	return value, err
 }

@@ -6,7 +6,6 @@ package launch
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
 	"drover.io/runtime/expiring"
 )
 
@@ -73,7 +73,7 @@ func (l *Lookup) Image(ctx context.Context, spec infrav1.AWSMachineSpec) (types.
 			query.Filters = append(query.Filters, filter("architecture", string(toArchitectureType(want.Architecture))))
 		}
 	}
-	newest, err := cached(l, "image", query, func() (types.Image, error) { return l.newestImage(ctx, query) })
+	newest, err := lookup.Cached(&l.answers, "image", query, func() (types.Image, error) { return l.newestImage(ctx, query) })
 	if err != nil {
 		return types.Image{}, err
 	}
@@ -119,7 +119,7 @@ func byCreationDate(a, b types.Image) int {
 
 // subnets returns the IDs of the subnets that match, sorted.
 func (l *Lookup) subnets(ctx context.Context, filters []types.Filter) ([]string, error) {
-	return cached(l, "subnet", filters, func() (ids []string, err error) {
+	return lookup.Cached(&l.answers, "subnet", filters, func() (ids []string, err error) {
 		pages := ec2.NewDescribeSubnetsPaginator(l.api, &ec2.DescribeSubnetsInput{Filters: filters})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
@@ -137,7 +137,7 @@ func (l *Lookup) subnets(ctx context.Context, filters []types.Filter) ([]string,
 
 // securityGroups returns the IDs of the security groups that match, sorted.
 func (l *Lookup) securityGroups(ctx context.Context, filters []types.Filter) ([]string, error) {
-	return cached(l, "security group", filters, func() (ids []string, err error) {
+	return lookup.Cached(&l.answers, "security group", filters, func() (ids []string, err error) {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(l.api, &ec2.DescribeSecurityGroupsInput{Filters: filters})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
@@ -151,24 +151,6 @@ func (l *Lookup) securityGroups(ctx context.Context, filters []types.Filter) ([]
 		slices.Sort(ids)
 		return ids, nil
 	})
-}
-
-// cached returns the cached answer of a query, or reads it and caches it if that succeeds. Two callers may read at the
-// same time.
-func cached[T any](l *Lookup, kind string, query any, read func() (T, error)) (T, error) {
-	text, err := json.Marshal(query)
-	if err != nil {
-		return *new(T), err
-	}
-	key := kind + string(text)
-	if known, ok := l.answers.Get(key); ok {
-		return known.(T), nil
-	}
-	value, err := read()
-	if err == nil {
-		l.answers.Set(key, value)
-	}
-	return value, err
 }
 
 func toFilters(from []infrav1.AWSFilter) (to []types.Filter) {

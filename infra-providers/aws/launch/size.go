@@ -16,6 +16,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
 )
 
 // accelerators are the resource names of the vendors' device plugins.
@@ -42,7 +43,7 @@ func (l *Lookup) Capacity(ctx context.Context, spec infrav1.AWSMachineSpec) (dri
 
 func (l *Lookup) instanceType(ctx context.Context, name string) (types.InstanceTypeInfo, error) {
 	query := &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}}
-	found, err := cached(l, "instance type", query, func() ([]types.InstanceTypeInfo, error) {
+	found, err := lookup.Cached(&l.answers, "instance type", query, func() ([]types.InstanceTypeInfo, error) {
 		out, err := l.api.DescribeInstanceTypes(ctx, query)
 		if err != nil {
 			return nil, err

@@ -16,6 +16,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
 	"drover.io/runtime/expiring"
 )
 
@@ -45,7 +46,7 @@ func (l *Lookup) Image(ctx context.Context, spec infrav1.GoogleMachineSpec) (*co
 	if project == "" {
 		project = spec.Project
 	}
-	found, err := cached(l, fmt.Sprintf("image %s %s %s", project, spec.Image.Name, spec.Image.Family), func() (*compute.Image, error) {
+	found, err := lookup.Cached(&l.answers, "image", []string{project, spec.Image.Name, spec.Image.Family}, func() (*compute.Image, error) {
 		if spec.Image.Family != "" {
 			return l.api.Images.GetFromFamily(project, spec.Image.Family).Context(ctx).Do()
 		}
@@ -85,7 +86,7 @@ func Architecture(of string) string {
 
 // MachineType returns the machine type of a spec in a zone.
 func (l *Lookup) MachineType(ctx context.Context, spec infrav1.GoogleMachineSpec, zone string) (*compute.MachineType, error) {
-	return cached(l, fmt.Sprintf("machine type %s %s", zone, spec.MachineType), func() (*compute.MachineType, error) {
+	return lookup.Cached(&l.answers, "machine type", []string{zone, spec.MachineType}, func() (*compute.MachineType, error) {
 		return l.api.MachineTypes.Get(spec.Project, zone, spec.MachineType).Context(ctx).Do()
 	})
 }
@@ -130,16 +131,4 @@ func bootSize(spec infrav1.GoogleMachineSpec, image *compute.Image) int64 {
 		return *spec.BootDisk.SizeGB
 	}
 	return image.DiskSizeGb
-}
-
-// cached returns a cached answer, or reads it and caches it if that succeeds. Two callers may read at the same time.
-func cached[T any](l *Lookup, key string, read func() (T, error)) (T, error) {
-	if known, ok := l.answers.Get(key); ok {
-		return known.(T), nil
-	}
-	value, err := read()
-	if err == nil {
-		l.answers.Set(key, value)
-	}
-	return value, err
 }

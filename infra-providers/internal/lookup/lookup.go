@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lookup caches what drivers look up in a cloud, such as images and instance types. The drivers alibaba, aws and google
+// use it, and set how long an answer is kept.
+package lookup
+
+import (
+	"encoding/json"
+
+	"drover.io/runtime/expiring"
+)
+
+// Cached returns the cached answer of a query of a kind, or reads it and caches it if that succeeds. Two callers may read at the
+// same time. All answers of a kind have the same type, and queries are compared as JSON.
+func Cached[T any](answers *expiring.Map[string, any], kind string, query any, read func() (T, error)) (T, error) {
+	text, err := json.Marshal(query)
+	if err != nil {
+		return *new(T), err
+	}
+	key := kind + string(text)
+	if known, ok := answers.Get(key); ok {
+		return known.(T), nil
+	}
+	value, err := read()
+	if err == nil {
+		answers.Set(key, value)
+	}
+	return value, err
+}
