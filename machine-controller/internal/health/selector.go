@@ -28,8 +28,8 @@ func Selector(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
 // Selectors caches the compiled selectors of checks. The zero value is ready to use.
 type Selectors struct{ compiled selectorcache.Cache }
 
-// Of returns the selector of a check; nil where it cannot be used, and then the check selects nothing.
-func (s *Selectors) Of(check *clusterv1.MachineHealthCheck) labels.Selector {
+// Of returns the selector of a check as [Selector] does; nil where it cannot be used, and then the check selects nothing.
+func (s *Selectors) Of(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
 	return s.compiled.Get(check, func() (labels.Selector, error) { return Selector(check) })
 }
 
@@ -44,6 +44,6 @@ func (s *Selectors) Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Ma
 	if check.Namespace != m.Namespace || check.Spec.ClusterName != m.Spec.ClusterName {
 		return false
 	}
-	selector := s.Of(check)
-	return selector != nil && selector.Matches(labels.Set(m.Labels))
+	selector, err := s.Of(check)
+	return err == nil && selector.Matches(labels.Set(m.Labels))
 }

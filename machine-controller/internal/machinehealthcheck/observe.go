@@ -27,11 +27,11 @@ func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	if s.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
 		return err
 	}
-	own := selecting{s.check.Name, r.selectors.Of(s.check)}
-	if own.selector == nil {
-		_, s.specError = health.Selector(s.check)
-		return nil // a condition reports it
+	selector, err := r.selectors.Of(s.check)
+	if s.specError = err; err != nil {
+		return nil //nolint:nilerr // a condition reports it
 	}
+	own := selecting{s.check.Name, selector}
 	older, err := r.olderChecks(ctx, s.check)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (r *Reconciler) olderChecks(ctx context.Context, check *clusterv1.MachineHe
 	slices.SortFunc(checks, compareAge)
 	var older []selecting
 	for _, other := range checks {
-		if selector := r.selectors.Of(other); selector != nil {
+		if selector, err := r.selectors.Of(other); err == nil {
 			older = append(older, selecting{other.Name, selector})
 		}
 	}

@@ -22,9 +22,8 @@ import (
 // observe returns the Machines of the set. Machines without a controller that match the
 // selector are adopted; Machines of the set that no longer match are released.
 func (r *Reconciler) observe(ctx context.Context, s *state) ([]*clusterv1.Machine, error) {
-	matches := r.selectors.Get(s.set, func() (labels.Selector, error) { return selector(s.set) })
-	if matches == nil {
-		_, err := selector(s.set)
+	matches, err := r.selectors.Get(s.set, func() (labels.Selector, error) { return selector(s.set) })
+	if err != nil {
 		return nil, err
 	}
 	owned, err := index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID)

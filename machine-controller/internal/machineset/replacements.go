@@ -105,7 +105,7 @@ func (r *remediator) selected(ctx context.Context, s *state, m *clusterv1.Machin
 		}
 		s.checkSelectors = []labels.Selector{}
 		for _, check := range checks {
-			if selector := r.selectors.Of(check); selector != nil && check.DeletionTimestamp.IsZero() {
+			if selector, err := r.selectors.Of(check); err == nil && check.DeletionTimestamp.IsZero() {
 				s.checkSelectors = append(s.checkSelectors, selector)
 			}
 		}

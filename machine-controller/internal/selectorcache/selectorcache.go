@@ -25,35 +25,41 @@ type Cache struct {
 	terms    int
 }
 
-// compiled is the selector of a generation of an object; nil where it cannot be used.
+// compiled is the selector of a generation of an object, or why it cannot be used.
 type compiled struct {
 	generation int64
 	selector   labels.Selector
+	err        error
 	terms      int
 }
 
-// Get returns the selector in the spec of an object, which compile makes once for each generation; nil where that fails. The
-// selector of an object without a UID is not kept.
-func (c *Cache) Get(object metav1.Object, compile func() (labels.Selector, error)) labels.Selector {
-	if selector, known := c.Known(object); known {
-		return selector
+// Get returns the selector in the spec of an object, or its error, which compile makes once for each generation. That of an object
+// without a UID is not kept.
+func (c *Cache) Get(object metav1.Object, compile func() (labels.Selector, error)) (labels.Selector, error) {
+	if kept, known := c.known(object); known {
+		return kept.selector, kept.err
 	}
 	selector, err := compile()
 	if err != nil {
 		selector = nil
 	}
 	if object.GetUID() != "" {
-		c.keep(object.GetUID(), compiled{object.GetGeneration(), selector, Terms(selector)})
+		c.keep(object.GetUID(), compiled{object.GetGeneration(), selector, err, Terms(selector)})
 	}
-	return selector
+	return selector, err
 }
 
 // Known returns the selector of an object if it is kept; nil where it cannot be used.
 func (c *Cache) Known(object metav1.Object) (selector labels.Selector, known bool) {
+	kept, known := c.known(object)
+	return kept.selector, known
+}
+
+func (c *Cache) known(object metav1.Object) (compiled, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kept, found := c.compiled[object.GetUID()]
-	return kept.selector, found && kept.generation == object.GetGeneration()
+	return kept, found && kept.generation == object.GetGeneration()
 }
 
 func (c *Cache) keep(uid types.UID, next compiled) {

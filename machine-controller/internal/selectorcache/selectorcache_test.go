@@ -21,10 +21,13 @@ func TestSelectorIsCompiledOncePerGeneration(t *testing.T) {
 	type result struct{ found, compiled bool }
 	get := func(uid types.UID, generation int64, err error) result {
 		var r result
-		r.found = cache.Get(&metav1.ObjectMeta{UID: uid, Generation: generation}, func() (labels.Selector, error) {
+		selector, failed := cache.Get(&metav1.ObjectMeta{UID: uid, Generation: generation}, func() (labels.Selector, error) {
 			r.compiled = true
 			return labels.Everything(), err
-		}) != nil
+		})
+		if r.found = selector != nil; r.found == (failed != nil) {
+			t.Errorf("the selector is %v, the error %v", selector, failed)
+		}
 		return r
 	}
 	invalid := errors.New("invalid")
@@ -57,14 +60,18 @@ func TestSelectorsTakeLittleMemory(t *testing.T) {
 	compile := func() (labels.Selector, error) { return selector, nil }
 	for i := range 5 {
 		object := &metav1.ObjectMeta{UID: "changed", Generation: int64(i)}
-		cache.Get(object, compile)
+		if _, err := cache.Get(object, compile); err != nil {
+			t.Error(err)
+		}
 		if _, known := cache.Known(object); !known || cache.terms != values+2 {
 			t.Errorf("generation %d is known: %t, %d terms are kept", i, known, cache.terms)
 		}
 	}
 	for i := range 5 {
 		object := &metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}
-		cache.Get(object, compile)
+		if _, err := cache.Get(object, compile); err != nil {
+			t.Error(err)
+		}
 		if _, known := cache.Known(object); !known || cache.terms > maxTerms || cache.terms != len(cache.compiled)*(values+2) {
 			t.Errorf("object %d is known: %t, %d terms of %d selectors are kept", i, known, cache.terms, len(cache.compiled))
 		}

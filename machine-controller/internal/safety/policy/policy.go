@@ -63,7 +63,7 @@ func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
 		if !p.DeletionTimestamp.IsZero() || p.Spec.Selector == nil {
 			continue
 		}
-		if selector := s.of(p); selector != nil {
+		if selector, err := s.compiled.Get(p, p.Spec.Selector.AsSelector); err == nil {
 			candidates = append(candidates, Candidate{p, selector})
 		}
 	}
@@ -78,11 +78,6 @@ func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
 
 // Selectors caches the compiled selectors of MachinePolicies. The zero value is ready to use.
 type Selectors struct{ compiled selectorcache.Cache }
-
-// of returns the selector of a policy; nil where it cannot be used.
-func (s *Selectors) of(p *policyv1.MachinePolicy) labels.Selector {
-	return s.compiled.Get(p, p.Spec.Selector.AsSelector)
-}
 
 // Over returns the settings with the fields of the MachinePolicy in place of their own. An error names a field that cannot
 // be parsed; such a field is left out.
