@@ -46,7 +46,7 @@ func TestExactlyTheRightAlertsFire(t *testing.T) {
 	if program == "" {
 		t.Skip("run make e2e-alerts")
 	}
-	targets, args, err := prometheus.Managers()
+	targets, args, err := framework.MetricsAddresses()
 	if err != nil {
 		t.Fatal(err)
 	}

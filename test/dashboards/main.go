@@ -52,7 +52,7 @@ func (o options) run(ctx context.Context) (err error) {
 	if o.from == "" || o.out == "" {
 		return errors.New("--dashboards and --out are required")
 	}
-	targets, args, err := prometheus.Managers()
+	targets, args, err := framework.MetricsAddresses()
 	if err != nil {
 		return err
 	}

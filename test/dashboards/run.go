@@ -9,18 +9,14 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/test/framework"
-	"drover.io/test/scheduler"
+	"drover.io/test/pods"
 	"drover.io/test/workflow"
 )
 
@@ -105,15 +101,8 @@ func (r run) createApps(ctx context.Context) error {
 	work := r.flow.Stack.WorkloadClient
 	var errs []error
 	for i := range apps {
-		meta := metav1.ObjectMeta{Namespace: r.flow.Namespace, Name: fmt.Sprintf("app-%d", i)}
-		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": meta.Name}}
-		app := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(podsPerApp)), Selector: selector}}
-		app.Spec.Template.Labels = selector.MatchLabels
-		app.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "registry.example.org/app"}}
-		budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromInt32(1)), Selector: selector,
-		}}
-		errs = append(errs, work.Create(ctx, app), work.Create(ctx, budget))
+		name := fmt.Sprintf("app-%d", i)
+		errs = append(errs, work.Create(ctx, pods.Deployment(r.flow.Namespace, name, podsPerApp, nil)), work.Create(ctx, pods.Budget(r.flow.Namespace, name, 1)))
 	}
 	return errors.Join(errs...)
 }
@@ -140,7 +129,7 @@ func schedule(ctx context.Context, stack *framework.Stack, namespace string) err
 	}
 	for ctx.Err() == nil {
 		// An error is that of a server that does not answer.
-		_ = (&scheduler.Scheduler{Client: work, Namespace: namespace}).Run(ctx)
+		_ = (&pods.Scheduler{Client: work, Namespace: namespace}).Run(ctx)
 		_ = wait(time.Second)(ctx)
 	}
 	return nil

@@ -6,7 +6,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,16 +22,12 @@ import (
 	"drover.io/test/framework"
 )
 
-// programs serve metrics in these tests.
-var programs = []string{"machine-controller", "bootstrap", "infra-sim"}
-
 // TestMetricsAreThoseOfTheReference runs the main workflow and compares what the managers serve with the reference. It
 // finds that no series names a Machine, and that the series of a Cluster end with it.
 func TestMetricsAreThoseOfTheReference(t *testing.T) {
-	addresses, args := map[string]string{}, map[string][]string{}
-	for _, program := range programs {
-		addresses[program] = freeAddress(t)
-		args[program] = []string{"--metrics-bind-address=" + addresses[program]}
+	addresses, args, err := framework.MetricsAddresses()
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, flow := start(t, framework.Options{LeaderElection: true, Args: args})
 	run(ctx, t, func(ctx context.Context) error { return flow.Create(ctx, 3) }, running(flow, 3))
@@ -42,8 +37,8 @@ func TestMetricsAreThoseOfTheReference(t *testing.T) {
 	}
 	documented := readReference(t)
 	seen := map[string]bool{}
-	for _, program := range programs {
-		for name, family := range scrape(ctx, t, addresses[program]) {
+	for _, address := range addresses {
+		for name, family := range scrape(ctx, t, address) {
 			seen[name] = true
 			checkFamily(t, documented, family)
 			for _, m := range machines {
@@ -68,16 +63,6 @@ func TestMetricsAreThoseOfTheReference(t *testing.T) {
 	if left := seriesOf(scrape(ctx, t, addresses["machine-controller"]), flow.Cluster); len(left) > 0 {
 		t.Errorf("the deleted Cluster has series of %v", left)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 func scrape(ctx context.Context, t *testing.T, address string) map[string]*dto.MetricFamily {

@@ -8,7 +8,6 @@ package prometheus
 import (
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +41,7 @@ type Server struct {
 
 // Start starts a Prometheus on an address of the loopback interface. It may not answer yet.
 func Start(o Options) (*Server, error) {
-	address, err := FreeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -76,27 +75,4 @@ func (o Options) config() string {
 		fmt.Fprintf(&config, "- {job_name: %s, honor_labels: true, static_configs: [{targets: [%q]}]}\n", job, o.Targets[job])
 	}
 	return config.String()
-}
-
-// FreeAddress is an address of the loopback interface on which nothing listens now.
-func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
-}
-
-// Managers reserves an address for the metrics of each manager of a stack: the jobs that scrape them, and the arguments that
-// the managers need.
-func Managers() (targets map[string]string, args map[string][]string, err error) {
-	targets, args = map[string]string{}, map[string][]string{}
-	for _, name := range []string{"machine-controller", "bootstrap", "infra-sim"} {
-		address, err := FreeAddress()
-		if err != nil {
-			return nil, nil, err
-		}
-		targets[name], args[name] = address, []string{"--metrics-bind-address=" + address}
-	}
-	return targets, args, nil
 }

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/framework"
+	"drover.io/test/pods"
 	"drover.io/test/scenarios/internal/parser"
 	"drover.io/test/scenarios/internal/runner"
-	"drover.io/test/scheduler"
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
@@ -38,7 +38,7 @@ func TestParallelDrain(t *testing.T) {
 	}
 	audit := &auditor{replicas: replicas, pods: map[types.UID]*corev1.Pod{}, complete: map[string]bool{}}
 	runInBackground(t, func(ctx context.Context) error {
-		return (&scheduler.Scheduler{Client: work, Namespace: namespace, Avoid: "drain-other"}).Run(ctx)
+		return (&pods.Scheduler{Client: work, Namespace: namespace, Avoid: "drain-other"}).Run(ctx)
 	})
 	runInBackground(t, func(ctx context.Context) error { return audit.run(ctx, work, namespace) })
 

@@ -10,7 +10,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,6 +26,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/test/framework"
+	"drover.io/test/process"
 	"drover.io/test/workflow"
 )
 
@@ -45,7 +45,8 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 	check(t, original.AwaitRunning(ctx, 3))
 	check(t, original.AwaitCondition(ctx, original.ClusterObject(), policyv1.ManagementClaimedCondition, metav1.ConditionTrue, ""))
 
-	metrics := freeAddress(t)
+	metrics, err := process.FreeAddress()
+	check(t, err)
 	copied := &workflow.Workflow{Namespace: original.Namespace, Cluster: original.Cluster, Stack: start(t, framework.Options{
 		SharedWith: original.Stack, CopyOf: original.Stack, Without: []string{"machine-controller", "bootstrap", "infra-sim"},
 		Args: map[string][]string{"infra-sim": {
@@ -227,13 +228,4 @@ func scrape(ctx context.Context, address string) (map[string]float64, error) {
 		}
 	}
 	return samples, lines.Err()
-}
-
-// freeAddress is a free address on loopback.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler binds pods to Nodes in control planes under test, which have no scheduler.
-package scheduler
+package pods
 
 import (
 	"cmp"
