@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Reduce writes what Azure's published specification says about the types that the azure driver sends and reads: their fields
+// Command reduce writes what Azure's published specification says about the types that the azure driver sends and reads: their fields
 // with the types of these, which are required, which only answers have, and the values of enumerations. The source are the
 // modules of Azure's SDK, which Microsoft generates from the specification, and which repeat it in their comments. Their
 // license is MIT.
