@@ -65,6 +65,8 @@ func machineObjects() []Entry {
 	)
 }
 
+const syncPermission = "permit what the message has: a role or an admission policy of the workload cluster refuses it, or the Machine has a label, annotation or taint that is not valid there"
+
 func machineNode() []Entry {
 	both := []reason{
 		{clusterv1.MachineNodeInspectionFailedReason, "Unknown", "the Machine waits for the providerID, for a Node that has it, or for the first connection to the workload cluster", Drover,
@@ -85,6 +87,10 @@ func machineNode() []Entry {
 			{clusterv1.MachineNodeNotHealthyReason, "False", "the Node is not ready, or under pressure of memory, disk or PIDs; the message has why", WorkloadAdmin, "see the message; a MachineHealthCheck replaces the Machine where one selects it", ""},
 			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", "kubectl drover logs machine/{name} --namespace {namespace}"},
 		}, both...)...),
+		condition(machineKind, policyv1.NodeSyncedCondition,
+			reason{policyv1.NodeInitializationRefusedReason, "False", "the workload cluster refuses the first labels, annotations and taints of the Node, which keeps the taint " + clusterv1.NodeUninitializedTaint.Key + " until then, so that no pod is scheduled to it", WorkloadAdmin, syncPermission, ""},
+			reason{policyv1.NodeSyncRefusedReason, "False", "the workload cluster refuses the labels, annotations and taints that the Machine has for its Node, so that those of the Node are outdated", WorkloadAdmin, syncPermission, ""},
+		),
 	)
 }
 

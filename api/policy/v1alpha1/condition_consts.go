@@ -143,6 +143,20 @@ const (
 	RollbackRefusedReason = "Refused"
 )
 
+// NodeSyncedCondition of a Machine is False while the workload cluster refuses labels, annotations or taints of its Node, and
+// absent otherwise.
+const NodeSyncedCondition = "NodeSynced"
+
+// Reasons of the NodeSynced condition.
+const (
+	// NodeInitializationRefusedReason means that the Node keeps the taint node.cluster.x-k8s.io/uninitialized, so that no pod
+	// is scheduled to it: the Machine is not ready.
+	NodeInitializationRefusedReason = "NodeInitializationRefused"
+
+	// NodeSyncRefusedReason means that the Node has outdated labels, annotations or taints; the Machine may be ready.
+	NodeSyncRefusedReason = "NodeSyncRefused"
+)
+
 // Reasons of conditions that mirror the object of a provider.
 const (
 	// ForeignObjectReason means that a referenced object belongs to something other than the object that refers to it.

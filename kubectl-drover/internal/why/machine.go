@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
 )
@@ -30,6 +31,7 @@ func Problem(m *clusterv1.Machine) *Finding {
 		bootstrap,      // the instance waits for it
 		infrastructure, // the Node waits for it
 		node,           // ready and healthy
+		nodeSync,       // pods can be scheduled to it
 		unhealthy,      // by a MachineHealthCheck
 		notReady,       // readiness gates of others
 		notAvailable,   // minReadySeconds
@@ -153,6 +155,8 @@ func node(m *clusterv1.Machine) *Finding {
 	}
 	return found
 }
+
+func nodeSync(m *clusterv1.Machine) *Finding { return not(m, policyv1.NodeSyncedCondition) }
 
 // remediation adds what a MachineHealthCheck does about an unhealthy Machine.
 func remediation(m *clusterv1.Machine, found *Finding) {

@@ -5,9 +5,11 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -16,10 +18,8 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/runtime/results"
 )
-
-// Types and reasons are upstream's, and those below; docs/reference/machine.md lists them all.
-const ()
 
 // setClaimedElsewhere reports a Machine that another management cluster acts on.
 func setClaimedElsewhere(m *clusterv1.Machine, message string) {
@@ -65,6 +65,26 @@ func setInfrastructureReady(s *state) {
 		condition = infra.ReadyCondition(done, "status.initialization.provisioned")
 	}
 	condition.Type = clusterv1.MachineInfrastructureReadyCondition
+	conditions.Set(m, condition)
+}
+
+// setNodeSynced sets the condition that exists while the workload cluster refuses what the machine has for its Node. Without an
+// answer, or after a conflict, it stays as it is.
+func setNodeSynced(m *clusterv1.Machine, node *corev1.Node, err error) {
+	refusal := results.Refusal(err)
+	if refusal == "" {
+		if err == nil {
+			conditions.Delete(m, policyv1.NodeSyncedCondition)
+		}
+		return
+	}
+	condition := metav1.Condition{
+		Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse,
+		Reason: policyv1.NodeSyncRefusedReason, Message: refusal,
+	}
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&clusterv1.NodeUninitializedTaint) }) {
+		condition.Reason = policyv1.NodeInitializationRefusedReason
+	}
 	conditions.Set(m, condition)
 }
 
@@ -114,6 +134,7 @@ var readyConditions = []string{
 	clusterv1.MachineBootstrapConfigReadyCondition,
 	clusterv1.MachineInfrastructureReadyCondition,
 	clusterv1.MachineNodeHealthyCondition,
+	policyv1.NodeSyncedCondition,
 	clusterv1.MachineHealthCheckSucceededCondition,
 }
 
@@ -128,7 +149,7 @@ func setReady(m *clusterv1.Machine, now time.Time) {
 	}
 	options := []conditions.SummaryOption{
 		types, negative,
-		conditions.IgnoreTypesIfMissing{clusterv1.MachineHealthCheckSucceededCondition},
+		conditions.IgnoreTypesIfMissing{clusterv1.MachineHealthCheckSucceededCondition, policyv1.NodeSyncedCondition},
 		conditions.CustomMergeStrategy{MergeStrategy: readyMergeStrategy(m, negative)},
 	}
 	if !m.DeletionTimestamp.IsZero() {
@@ -143,14 +164,15 @@ func setReady(m *clusterv1.Machine, now time.Time) {
 	conditions.Set(m, *ready)
 }
 
-// readyMergeStrategy lowers the priority of absent objects while the machine is being deleted.
+// readyMergeStrategy lowers the priority of absent objects while the machine is being deleted, and of outdated labels,
+// annotations and taints of a Node to which pods can be scheduled.
 func readyMergeStrategy(m *clusterv1.Machine, negative []string) conditions.MergeStrategy {
 	usual := conditions.GetDefaultMergePriorityFunc(negative...)
 	return conditions.DefaultMergeStrategy(
 		conditions.GetPriorityFunc(func(condition metav1.Condition) conditions.MergePriority {
 			deleted := condition.Reason == clusterv1.ObjectDeletedReason || condition.Reason == clusterv1.ObjectDoesNotExistReason ||
 				condition.Reason == clusterv1.MachineNodeDeletedReason || condition.Reason == clusterv1.MachineNodeDoesNotExistReason
-			if !m.DeletionTimestamp.IsZero() && deleted {
+			if !m.DeletionTimestamp.IsZero() && deleted || condition.Reason == policyv1.NodeSyncRefusedReason {
 				return conditions.InfoMergePriority
 			}
 			return usual(condition)

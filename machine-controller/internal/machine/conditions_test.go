@@ -5,20 +5,26 @@ package machine
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/runtime/requesterror"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -246,6 +252,12 @@ func TestReady(t *testing.T) {
 				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate", Polarity: clusterv1.NegativePolarityCondition}}
 			}, set("Gate", "True", "closed")}, "False", clusterv1.MachineNotReadyReason,
 		},
+		"is not while no pod can be scheduled to its Node": {
+			[]func(*clusterv1.Machine){set(policyv1.NodeSyncedCondition, "False", policyv1.NodeInitializationRefusedReason)}, "False", clusterv1.MachineNotReadyReason,
+		},
+		"is when the Node has outdated labels": {
+			[]func(*clusterv1.Machine){set(policyv1.NodeSyncedCondition, "False", policyv1.NodeSyncRefusedReason)}, "True", clusterv1.MachineReadyReason,
+		},
 		"is not while deleting": {
 			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(epoch)) },
 				set(clusterv1.MachineDeletingCondition, "True", clusterv1.MachineDeletingDrainingNodeReason)}, "False", clusterv1.MachineNotReadyReason,
@@ -262,6 +274,52 @@ func TestReady(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestNodeSynced has what the workload cluster answers to the labels, annotations and taints of a Node.
+func TestNodeSynced(t *testing.T) {
+	t.Parallel()
+	nodes := schema.GroupResource{Resource: "nodes"}
+	refused := apierrors.NewForbidden(nodes, "n", errors.New("no"))
+	before := metav1.Condition{Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse, Reason: policyv1.NodeSyncRefusedReason, Message: "before"}
+	for name, test := range map[string]struct {
+		taint           *corev1.Taint
+		err             error
+		reason, message string
+	}{
+		"accepts them":                         {nil, nil, "", ""},
+		"refuses them":                         {nil, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
+		"refuses the first":                    {&clusterv1.NodeUninitializedTaint, refused, policyv1.NodeInitializationRefusedReason, refused.Error()},
+		"refuses them at a Node with a taint":  {&corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
+		"has a newer Node":                     {nil, apierrors.NewConflict(nodes, "n", errors.New("old")), before.Reason, before.Message},
+		"does not answer":                      {nil, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, before.Reason, before.Message},
+		"cannot answer now":                    {&clusterv1.NodeUninitializedTaint, apierrors.NewTooManyRequests("later", 1), before.Reason, before.Message},
+		"refuses them with a text without end": {nil, apierrors.NewBadRequest(strings.Repeat("x", 40_000)), policyv1.NodeSyncRefusedReason, strings.Repeat("x", requesterror.MaxMessage) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, n := &clusterv1.Machine{}, &corev1.Node{}
+			conditions.Set(m, before)
+			if test.taint != nil {
+				n.Spec.Taints = []corev1.Taint{*test.taint}
+			}
+			setNodeSynced(m, n, test.err)
+			if got := conditions.Get(m, policyv1.NodeSyncedCondition); test.reason == "" && got != nil || test.reason != "" && (got == nil || got.Reason != test.reason || got.Message != test.message) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// TestNoNodeRefusesAnything removes the condition with the Node.
+func TestNoNodeRefusesAnything(t *testing.T) {
+	t.Parallel()
+	m := &clusterv1.Machine{}
+	conditions.Set(m, metav1.Condition{Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse, Reason: policyv1.NodeSyncRefusedReason})
+	(&Reconciler{}).setNodeConditions(&state{machine: m, cluster: &clusterv1.Cluster{}, node: observed[corev1.Node]{err: notFound}}, epoch)
+	if conditions.Has(m, policyv1.NodeSyncedCondition) {
+		t.Error("the condition is still there")
 	}
 }
 

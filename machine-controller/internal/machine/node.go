@@ -83,7 +83,9 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if !p.sync.IsPersisted(s.machine, s.recorded) {
 		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
 	}
-	if err := p.sync.Apply(ctx, connection.Client(), s.forNodeSync()); err != nil {
+	err = p.sync.Apply(ctx, connection.Client(), s.forNodeSync())
+	setNodeSynced(s.machine, found, err)
+	if err != nil {
 		return retryLater(fmt.Errorf("syncing Node %q: %w", found.Name, err))
 	}
 	p.sync.TrimRecord(s.machine)

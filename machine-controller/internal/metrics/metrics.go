@@ -67,10 +67,11 @@ var conditionTypes = metric.Fixed("condition",
 	clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
 	clusterv1.MachinesReadyCondition, clusterv1.MachinesUpToDateCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
 	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.BootstrapConfigReadyCondition, clusterv1.InfrastructureReadyCondition,
-	clusterv1.MachineUpToDateCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition,
+	clusterv1.MachineUpToDateCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, policyv1.NodeSyncedCondition,
 	clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition,
 	clusterv1.MachineHealthCheckRemediationAllowedCondition, failureDomainsHealthy,
-	policyv1.FrozenCondition, policyv1.ProgressingCondition, policyv1.AnnotationsValidCondition, policyv1.ManagementClaimedCondition, policyv1.ConflictCondition)
+	policyv1.FrozenCondition, policyv1.ProgressingCondition, policyv1.AnnotationsValidCondition, policyv1.ManagementClaimedCondition, policyv1.ConflictCondition,
+	policyv1.RolledBackCondition)
 
 // failureDomainsHealthy is a condition of a MachineHealthCheck.
 const failureDomainsHealthy = "FailureDomainsHealthy"

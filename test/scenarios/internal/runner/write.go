@@ -94,13 +94,20 @@ func (r *Runner) merge(ctx context.Context, d parser.Document, object *unstructu
 	return r.client(d.In).Patch(ctx, object, patch)
 }
 
-// refused expects that the object cannot be applied.
+// refused expects that the object cannot be applied. What is accepted is applied again: an admission policy takes effect
+// a while after it was written.
 func (r *Runner) refused(ctx context.Context, d parser.Document) error {
-	err := r.applyOnce(ctx, d)
-	if err == nil {
-		return errors.New("the API server has accepted it")
+	var refusal error
+	err := r.await(ctx, func(ctx context.Context) (string, error) {
+		if refusal = r.applyOnce(ctx, d); refusal == nil {
+			return "", errors.New("the API server has accepted it")
+		}
+		return "", nil
+	})
+	if err != nil {
+		return err
 	}
-	if diff := parser.Diff(d.Contains, err.Error()); diff != "" {
+	if diff := parser.Diff(d.Contains, refusal.Error()); diff != "" {
 		return errors.New("the API server's message" + diff)
 	}
 	return nil
