@@ -80,7 +80,7 @@ func runAt(t *testing.T, now time.Time, kubeconfig, typed string, args ...string
 }
 
 // kubeconfigOf writes a kubeconfig for a configuration.
-func kubeconfigOf(t *testing.T, config *rest.Config) string {
+func kubeconfigOf(t testing.TB, config *rest.Config) string {
 	t.Helper()
 	content, err := envtest.Kubeconfig(config)
 	if err != nil {
@@ -94,7 +94,7 @@ func kubeconfigOf(t *testing.T, config *rest.Config) string {
 }
 
 // admin is a kubeconfig of the administrator of a server.
-func admin(t *testing.T, server *envtest.Server) string {
+func admin(t testing.TB, server *envtest.Server) string {
 	t.Helper()
 	config, err := server.Start()
 	if err != nil {
@@ -104,7 +104,7 @@ func admin(t *testing.T, server *envtest.Server) string {
 }
 
 // apply creates the objects of a file in a namespace, with their status.
-func apply(t *testing.T, file, namespace string) {
+func apply(t testing.TB, file, namespace string) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -127,7 +127,7 @@ func apply(t *testing.T, file, namespace string) {
 	}
 }
 
-func create(t *testing.T, c client.Client, object *unstructured.Unstructured, namespace string) {
+func create(t testing.TB, c client.Client, object *unstructured.Unstructured, namespace string) {
 	t.Helper()
 	object.SetNamespace(namespace)
 	status, deleted := object.Object["status"], object.GetAnnotations()["deleted"] != ""

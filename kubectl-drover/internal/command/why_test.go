@@ -58,7 +58,7 @@ func firstLine(t *testing.T, file string) []string {
 	return strings.Fields(command)
 }
 
-func namespaceNamed(t *testing.T, name string) {
+func namespaceNamed(t testing.TB, name string) {
 	t.Helper()
 	if err := management.Client(t).Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		t.Fatal(err)
