@@ -135,7 +135,10 @@ func newRolloutUndo(s *session) *cobra.Command {
 			return errors.New(problem)
 		}
 		body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{rollout.RollbackAnnotation: value}}}
-		done := "rolls back to revision " + value
+		done := "rolls back to the previous revision"
+		if revision > 0 {
+			done = "rolls back to revision " + value
+		}
 		if ptr.Deref(md.Spec.Paused, false) {
 			done += " once it is resumed"
 		}
@@ -220,7 +223,7 @@ func (s *session) follow(ctx context.Context, reader *object.Reader, md *cluster
 			return errNotWell
 		case <-time.After(pollPeriod):
 		}
-		if err := reader.Get(ctx, object.MachineDeployment, client.ObjectKeyFromObject(md), md); err != nil && ctx.Err() == nil {
+		if err := reader.Get(ctx, object.MachineDeployment, client.ObjectKeyFromObject(md), md); err != nil && !timeIsOver(ctx) {
 			return err
 		}
 	}
