@@ -163,7 +163,17 @@ func (o owner) blocked() *Finding {
 			return found
 		}
 	}
-	return nil
+	return o.missingTemplate()
+}
+
+// missingTemplate is a rollout that cannot begin, until it is without progress for too long.
+func (o owner) missingTemplate() *Finding {
+	found := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue)
+	if found == nil || o.overdue() != nil || !strings.Contains(found.Condition.Message, "does not exist in namespace") {
+		return nil
+	}
+	found.Actor, found.Help, found.Command = reason.Operator, "create what is missing, or name another in spec.template", ""
+	return found
 }
 
 // worst collects what Machines wait for, and keeps of each cause one Machine.
