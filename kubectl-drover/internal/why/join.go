@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -83,7 +84,9 @@ func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found 
 		return false
 	}
 	found.Meaning = "the workload cluster has a Node of its name already, so its host may not register"
-	found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists with spec.providerID %s, which is another instance", other.Name, other.Spec.ProviderID))
+	if fact := fmt.Sprintf("Node %q exists with spec.providerID %q, which is another instance", other.Name, other.Spec.ProviderID); !strings.Contains(found.Condition.Message, fact) {
+		found.Facts = append(found.Facts, fact)
+	}
 	found.Actor, found.Command = reason.Operator, ""
 	found.Help = "delete that Node in the workload cluster if its instance is gone: the host then registers by itself; otherwise delete this Machine, or give its host another name"
 	if owner := other.Annotations[clusterv1.MachineAnnotation]; owner != "" && owner != m.Name {
