@@ -28,7 +28,9 @@ func newRollout(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout SUBCOMMAND",
 		Short: "Look at and steer the rollout of a deployment",
-		Args:  cobra.NoArgs,
+		Args:  subcommandOnly,
+		// Without it cobra suggests nothing.
+		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
