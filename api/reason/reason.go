@@ -97,6 +97,11 @@ func find(kind, condition, reason string) (Entry, bool) {
 	return entry, found
 }
 
+// Reports reports whether the table has conditions of a kind. Others, as a BootstrapConfigTemplate, have none.
+func Reports(kind string) bool {
+	return slices.ContainsFunc(all(), func(e Entry) bool { return e.Kind == Group(kind) })
+}
+
 // Group is the kind under which the table has a kind: the machines and machine templates of all clouds are one each.
 func Group(kind string) string {
 	switch {

@@ -42,6 +42,8 @@ var pages = []page{
 		after:   "kubectl delete cluster edge; kubectl delete secret edge-kubeconfig",
 	},
 	{name: "runbooks", replace: []string{
+		"machinedeployment/NAME", "machinedeployment/demo-workers", "machinehealthcheck/NAME", "machinehealthcheck/demo-workers",
+		"KIND/NAME", "simmachine/$MACHINE", "bootstrapconfig/NAME", "bootstrapconfig/$MACHINE", "machine/NAME", "machine/$MACHINE", "cluster/NAME", "cluster/demo",
 		"deployment-name=NAME", "deployment-name=demo-workers",
 		"machinedeployment --namespace NAMESPACE NAME", "machinedeployment --namespace default demo-workers",
 		"machinehealthcheck --namespace NAMESPACE NAME", "machinehealthcheck --namespace default demo-workers",

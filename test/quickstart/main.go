@@ -145,6 +145,11 @@ In another terminal:
   kubectl delete machine $(kubectl get machine -o name | head -1 | cut -d/ -f2)
   kubectl describe machinedeployment demo-workers
 
+With the plugin that "make plugin" writes into bin, and bin in PATH:
+
+  kubectl drover describe cluster demo
+  kubectl drover why cluster/demo
+
 The workload cluster, where the Nodes are:
 
   kubectl --kubeconfig=%s get nodes

@@ -86,7 +86,7 @@ func TestActionsWriteOneFieldOnly(t *testing.T) {
 		"undo": {
 			args: []string{"rollout", "undo", "web"},
 			want: func(md *clusterv1.MachineDeployment) { annotate(md, "drover.io/rollback-to", "previous") },
-			says: "MachineDeployment web rolls back to revision previous\n",
+			says: "MachineDeployment web rolls back to the previous revision\n",
 		},
 		"undo-to-a-revision": {
 			args:  []string{"rollout", "undo", "web", "--to-revision=1"},
@@ -98,7 +98,7 @@ func TestActionsWriteOneFieldOnly(t *testing.T) {
 			args:  []string{"rollout", "undo", "web"},
 			setup: func(md *clusterv1.MachineDeployment) { md.Spec.Paused = new(true) },
 			want:  func(md *clusterv1.MachineDeployment) { annotate(md, "drover.io/rollback-to", "previous") },
-			says:  "MachineDeployment web rolls back to revision previous once it is resumed\n",
+			says:  "MachineDeployment web rolls back to the previous revision once it is resumed\n",
 		},
 		"restart": {
 			args: []string{"rollout", "restart", "web"},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,26 @@ func printError(out io.Writer, err error) {
 	if !known {
 		text = "error: " + err.Error()
 	}
+	if what, near, found := strings.Cut(text, "\n\nDid you mean this?\n"); found { // as cobra words it, in several lines
+		text = offer(what, strings.Fields(near))
+	}
 	fmt.Fprintln(out, escape.Line(text))
+}
+
+// offer is a message with the names that may have been meant.
+func offer(text string, names []string) string {
+	if len(names) == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s; did you mean %s?", text, strings.Join(names, " or "))
+}
+
+// subcommandOnly refuses an argument that is no subcommand, and offers the nearest one.
+func subcommandOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return errors.New(offer(fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()), cmd.SuggestionsFor(args[0])))
 }
 
 func newRoot(env Environment, raw io.Writer) *cobra.Command {

@@ -260,7 +260,11 @@ func TestUndoToEachRevisionOfTheHistory(t *testing.T) {
 			}
 			continue
 		}
-		if written := deploymentOf(t, key).Annotations["drover.io/rollback-to"]; got.code != Well || written != want || got.out != "MachineDeployment web rolls back to revision "+want+"\n" {
+		words := "revision " + want
+		if revision == 0 {
+			words = "the previous revision"
+		}
+		if written := deploymentOf(t, key).Annotations["drover.io/rollback-to"]; got.code != Well || written != want || got.out != "MachineDeployment web rolls back to "+words+"\n" {
 			t.Errorf("revision %d: %+v, annotation %q", revision, got, written)
 		}
 	}

@@ -278,6 +278,27 @@ func TestWatchPrintsTheFailureOfARollout(t *testing.T) {
 	}
 }
 
+// overdueContext has a deadline in the past whose timer has not ended it yet.
+type overdueContext struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (overdueContext) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
+
+// TestDeadlineBeforeItsTimer has a request that is refused between the deadline and the end of the context.
+func TestDeadlineBeforeItsTimer(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := &session{env: Environment{Streams: genericiooptions.IOStreams{Out: &out}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.watch(overdueContext{ctx}, func(context.Context) (observation, error) {
+		time.AfterFunc(0, cancel)
+		return observation{}, errors.New("rate: Wait(n=1) would exceed context deadline")
+	})
+	if !errors.Is(err, errNotWell) || out.String() != "Gave up waiting\n" {
+		t.Errorf("error %v, output %q", err, out.String())
+	}
+}
+
 // TestTimeoutOfAFollowerIsNoFailureOfTheQuestion has a deadline that ends during a request, whose error is not the answer.
 func TestTimeoutOfAFollowerIsNoFailureOfTheQuestion(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,9 @@ func newRollout(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout SUBCOMMAND",
 		Short: "Look at and steer the rollout of a deployment",
-		Args:  cobra.NoArgs,
+		Args:  subcommandOnly,
+		// Without it cobra suggests nothing.
+		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -135,7 +137,10 @@ func newRolloutUndo(s *session) *cobra.Command {
 			return errors.New(problem)
 		}
 		body := map[string]any{"metadata": map[string]any{"annotations": map[string]any{rollout.RollbackAnnotation: value}}}
-		done := "rolls back to revision " + value
+		done := "rolls back to the previous revision"
+		if revision > 0 {
+			done = "rolls back to revision " + value
+		}
 		if ptr.Deref(md.Spec.Paused, false) {
 			done += " once it is resumed"
 		}
@@ -220,7 +225,7 @@ func (s *session) follow(ctx context.Context, reader *object.Reader, md *cluster
 			return errNotWell
 		case <-time.After(pollPeriod):
 		}
-		if err := reader.Get(ctx, object.MachineDeployment, client.ObjectKeyFromObject(md), md); err != nil && ctx.Err() == nil {
+		if err := reader.Get(ctx, object.MachineDeployment, client.ObjectKeyFromObject(md), md); err != nil && !timeIsOver(ctx) {
 			return err
 		}
 	}

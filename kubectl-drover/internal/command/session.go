@@ -145,6 +145,13 @@ func withTimeout(ctx context.Context, limit time.Duration) (context.Context, con
 	return context.WithTimeout(ctx, limit)
 }
 
+// timeIsOver reports whether the time of a context is over. Its error may come a moment after its deadline, and a request is refused
+// in between.
+func timeIsOver(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
+}
+
 // output is the flag -o.
 type output struct{ format string }
 

@@ -109,7 +109,7 @@ func (s *session) watch(ctx context.Context, observe func(context.Context) (obse
 	for {
 		seen, err := observe(ctx)
 		switch {
-		case err != nil && ctx.Err() == nil:
+		case err != nil && !timeIsOver(ctx):
 			show("", true)
 			return err
 		case err == nil && seen.line != last:

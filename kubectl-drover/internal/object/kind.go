@@ -72,8 +72,13 @@ func (k Kind) named(word string) bool {
 	return slices.Contains(names, word) || k.Group != "" && slices.Contains(names[:2], strings.TrimSuffix(word, "."+k.Group))
 }
 
+// ofKubernetes reports whether an API group is one of Kubernetes itself. No manager of machines reports about its kinds.
+func ofKubernetes(group string) bool {
+	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io")
+}
+
 // KindOf returns the kind that a word names: by its kind, plural or short name, in any case. Kinds of infrastructure providers
-// are looked up in the API server.
+// are looked up in the API server. Those of Kubernetes itself are refused, but for Node.
 func KindOf(word string, mapper meta.RESTMapper) (Kind, error) {
 	lower := strings.ToLower(word)
 	var names []string
@@ -89,6 +94,8 @@ func KindOf(word string, mapper meta.RESTMapper) (Kind, error) {
 	}
 	found, err := mapper.KindFor(resource)
 	switch {
+	case err == nil && ofKubernetes(found.Group):
+		return Kind{}, fmt.Errorf("%s is no kind of Drover or of a provider; try one of %s", found.Kind, strings.Join(names, ", "))
 	case err == nil:
 		return Kind{GroupVersionKind: found, Resource: lower}, nil
 	case !meta.IsNoMatchError(err):

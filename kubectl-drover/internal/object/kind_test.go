@@ -4,6 +4,7 @@
 package object
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,5 +37,24 @@ func TestKindOf(t *testing.T) {
 				t.Errorf("got %v, called %q, error %v", got.GroupVersionKind, got.Title(), err)
 			}
 		})
+	}
+}
+
+// TestKindOfKubernetesIsRefused has kinds of Kubernetes itself, about which no manager reports anything.
+func TestKindOfKubernetesIsRefused(t *testing.T) {
+	t.Parallel()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []schema.GroupVersionKind{
+		{Version: "v1", Kind: "Secret"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	} {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+		if _, err := KindOf(kind.Kind, mapper); err == nil || !strings.HasPrefix(err.Error(), kind.Kind+" is no kind of Drover or of a provider; try one of cluster, ") {
+			t.Errorf("%s: error %v", kind.Kind, err)
+		}
+	}
+	provider := schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Kind: "AWSMachine"}
+	mapper.Add(provider, meta.RESTScopeNamespace)
+	if kind, err := KindOf("awsmachine", mapper); err != nil || kind.GroupVersionKind != provider {
+		t.Errorf("got %v, error %v", kind, err)
 	}
 }

@@ -33,7 +33,7 @@ func machine(namespace, name string, labels map[string]string) *clusterv1.Machin
 func TestGetOffersANameOfTheNamespace(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ip-10-0-1-7"}}
-	r := objecttest.Reader(t, interceptor.Funcs{}, machine("n", "web-abcde", nil), machine("other", "web-abcdf", nil), node)
+	r := objecttest.Reader(t, interceptor.Funcs{}, machine("n", "web-abcde", nil), machine("other", "web-abcdf", nil), machine("a", "twice", nil), machine("b", "twice", nil), node)
 	for name, test := range map[string]struct {
 		kind object.Kind
 		key  client.ObjectKey
@@ -46,10 +46,20 @@ func TestGetOffersANameOfTheNamespace(t *testing.T) {
 			object.NotFoundError{Kind: "Machine", Key: client.ObjectKey{Namespace: "n", Name: "web-abcdf"}, Near: "web-abcde"},
 			`there is no Machine "web-abcdf" in namespace "n"; did you mean "web-abcde"?`,
 		},
-		"not of another": {
+		"the same in another": {
 			object.Machine, client.ObjectKey{Namespace: "empty", Name: "web-abcdf"}, &clusterv1.Machine{},
-			object.NotFoundError{Kind: "Machine", Key: client.ObjectKey{Namespace: "empty", Name: "web-abcdf"}},
-			`there is no Machine "web-abcdf" in namespace "empty"`,
+			object.NotFoundError{Kind: "Machine", Key: client.ObjectKey{Namespace: "empty", Name: "web-abcdf"}, Elsewhere: "other"},
+			`there is no Machine "web-abcdf" in namespace "empty"; there is one in namespace "other"`,
+		},
+		"of another, where several have it": {
+			object.Machine, client.ObjectKey{Namespace: "empty", Name: "twice"}, &clusterv1.Machine{},
+			object.NotFoundError{Kind: "Machine", Key: client.ObjectKey{Namespace: "empty", Name: "twice"}},
+			`there is no Machine "twice" in namespace "empty"`,
+		},
+		"that begins with it": {
+			object.Machine, client.ObjectKey{Namespace: "n", Name: "web"}, &clusterv1.Machine{},
+			object.NotFoundError{Kind: "Machine", Key: client.ObjectKey{Namespace: "n", Name: "web"}, Near: "web-abcde"},
+			`there is no Machine "web" in namespace "n"; did you mean "web-abcde"?`,
 		},
 		"without a namespace": {
 			object.Node, client.ObjectKey{Name: "ip-10-0-1-8"}, &corev1.Node{},

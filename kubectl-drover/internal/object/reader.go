@@ -60,7 +60,7 @@ func NewReader(config *rest.Config, mapper meta.RESTMapper) (*Reader, error) {
 func (r *Reader) Get(ctx context.Context, kind Kind, key client.ObjectKey, into client.Object) error {
 	err := r.Client.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-		return &NotFoundError{kind.Kind, key, r.nearest(ctx, kind, key)}
+		return r.notFound(ctx, kind, key)
 	}
 	return r.Explain(err, kind, key.Namespace)
 }
@@ -71,6 +71,8 @@ type NotFoundError struct {
 	Key  client.ObjectKey
 	// Near is a name that does exist; empty if none is near.
 	Near string
+	// Elsewhere is a namespace that has the name; empty if there is none, if several have it, or if Near is set.
+	Elsewhere string
 }
 
 // Error implements error.
@@ -79,8 +81,11 @@ func (e *NotFoundError) Error() string {
 	if e.Key.Namespace != "" {
 		text += fmt.Sprintf(" in namespace %q", e.Key.Namespace)
 	}
-	if e.Near != "" {
+	switch {
+	case e.Near != "":
 		text += fmt.Sprintf("; did you mean %q?", e.Near)
+	case e.Elsewhere != "":
+		text += fmt.Sprintf("; there is one in namespace %q", e.Elsewhere)
 	}
 	return text
 }
@@ -91,19 +96,48 @@ func IsNotFound(err error) bool {
 	return is
 }
 
-// nearest looks for a name among the first objects of the namespace. It is an offer: without permission there is none.
-func (r *Reader) nearest(ctx context.Context, kind Kind, key client.ObjectKey) string {
+// notFound is the error of an object that does not exist, with what may have been meant. Both are offers: without permission
+// there is none.
+func (r *Reader) notFound(ctx context.Context, kind Kind, key client.ObjectKey) error {
+	near, err := r.nearest(ctx, kind, key)
+	missing := &NotFoundError{Kind: kind.Kind, Key: key, Near: near}
+	if err == nil && near == "" && key.Namespace != "" {
+		missing.Elsewhere = r.elsewhere(ctx, kind, key.Name)
+	}
+	return missing
+}
+
+// elsewhere is the one namespace that has an object of the name.
+func (r *Reader) elsewhere(ctx context.Context, kind Kind, name string) string {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(listKind(kind.GroupVersionKind))
+	if err := r.Client.List(ctx, list, client.MatchingFields{"metadata.name": name}, client.Limit(chunk)); err != nil || len(list.Items) != 1 {
+		return ""
+	}
+	return list.Items[0].Namespace
+}
+
+// nearest looks for a name among the first objects of the namespace, and then for one that begins with it, as a Machine's does with that of its
+// MachineDeployment.
+func (r *Reader) nearest(ctx context.Context, kind Kind, key client.ObjectKey) (string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(listKind(kind.GroupVersionKind))
 	if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.Limit(chunk)); err != nil {
-		return ""
+		return "", err
 	}
 	var names []string
 	for i := range list.Items {
 		names = append(names, list.Items[i].Name)
 	}
-	near, _ := spelling.Nearest(key.Name, names)
-	return near
+	if near, found := spelling.Nearest(key.Name, names); found {
+		return near, nil
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, key.Name+"-") {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 func listKind(kind schema.GroupVersionKind) schema.GroupVersionKind {

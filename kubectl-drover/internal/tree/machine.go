@@ -26,7 +26,7 @@ func (b *Builder) Machine(ctx context.Context, key client.ObjectKey, open Opener
 	if err := b.Get(ctx, object.Machine, key, m); err != nil {
 		return nil, err
 	}
-	item := &Item{Kind: "Machine", Names: []string{m.Name}, State: m.Status.Phase, Problem: problem(why.Problem(m))}
+	item := &Item{Kind: "Machine", Names: []string{m.Name}, State: phase(m), Problem: problem(why.Problem(m))}
 	for _, ref := range []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef} {
 		if ref.IsDefined() {
 			item.Children = append(item.Children, b.referenced(ctx, m.Namespace, ref))
@@ -36,6 +36,14 @@ func (b *Builder) Machine(ctx context.Context, key client.ObjectKey, open Opener
 		item.Children = append(item.Children, b.node(ctx, m, open))
 	}
 	return item, nil
+}
+
+// phase is that of the status, but for a deletion that nobody has begun, as while the Machine is paused.
+func phase(m *clusterv1.Machine) string {
+	if !m.DeletionTimestamp.IsZero() && m.Status.Phase != string(clusterv1.MachinePhaseDeleted) {
+		return string(clusterv1.MachinePhaseDeleting)
+	}
+	return m.Status.Phase
 }
 
 // referenced is an object of a provider, with every condition that is not as it should be.

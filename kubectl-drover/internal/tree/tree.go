@@ -135,7 +135,7 @@ func (g *group) add(m *clusterv1.Machine) {
 	key := g.key(m, found)
 	item := g.known[key]
 	if item == nil {
-		item = &Item{Kind: "Machine", State: m.Status.Phase, Problem: found}
+		item = &Item{Kind: "Machine", State: phase(m), Problem: found}
 		g.known[key], g.items = item, append(g.items, item)
 	}
 	item.Names = append(item.Names, m.Name)
@@ -147,9 +147,9 @@ func (g *group) add(m *clusterv1.Machine) {
 // key is what the Machines of a group have in common.
 func (g *group) key(m *clusterv1.Machine, found *Problem) string {
 	if found == nil {
-		return m.Status.Phase
+		return phase(m)
 	}
-	reason := strings.Join([]string{m.Status.Phase, found.Condition, string(found.Status), found.Reason}, "\x00")
+	reason := strings.Join([]string{phase(m), found.Condition, string(found.Status), found.Reason}, "\x00")
 	// A message that is about one Machine alone still belongs to a group: what differs is names.
 	general := strings.NewReplacer(m.Name, "…", orNothing(m.Spec.ProviderID), "…", orNothing(m.Status.NodeRef.Name), "…").Replace(found.Message)
 	key := reason + "\x00" + general

@@ -56,3 +56,15 @@ func TestMessagesAboutOneMachineAreOneGroup(t *testing.T) {
 		t.Errorf("%d groups", len(g.items))
 	}
 }
+
+// TestPhaseOfADeletionThatNobodyHasBegun has a Machine that was deleted while it is paused: its status is an old one.
+func TestPhaseOfADeletionThatNobodyHasBegun(t *testing.T) {
+	t.Parallel()
+	for phaseOfStatus, want := range map[string]string{"Running": "Deleting", "Deleted": "Deleted"} {
+		m := &clusterv1.Machine{}
+		m.DeletionTimestamp, m.Status.Phase = new(metav1.Now()), phaseOfStatus
+		if got := phase(m); got != want {
+			t.Errorf("%s: got %s, want %s", phaseOfStatus, got, want)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -55,11 +54,7 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	}
 	switch found.Condition.Reason {
 	case clusterv1.MachineNodeInspectionFailedReason:
-		deeper, err := f.infraMachine(ctx, m, found, clusterv1.ReadyCondition, infrav1.HostJoinedCondition)
-		if deeper == found && m.Spec.ProviderID != "" {
-			f.nodeWithoutProviderID(ctx, m, found)
-		}
-		return deeper, err
+		return f.notJoined(ctx, m, found)
 	case clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, clusterv1.MachineDeletingWaitingForBootstrapDeletionReason:
 		if strings.Contains(found.Condition.Message, unreadable) {
 			found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
@@ -71,8 +66,42 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
 	case clusterv1.MachineDeletingDrainingNodeReason:
 		return f.draining(ctx, m, found)
+	case clusterv1.ObjectDoesNotExistReason:
+		if refused, err := f.notCreated(ctx, m, found); refused != nil || err != nil {
+			return refused, err
+		}
 	}
 	return f.source(ctx, m, found), nil
+}
+
+// notCreated is why the MachineSet of a Machine cannot create the object that its condition misses, as with a quota or a policy
+// that refuses it; nil where the MachineSet has nothing about that.
+func (f *Finder) notCreated(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	ref := m.Spec.InfrastructureRef
+	if found.Condition.Type == clusterv1.MachineBootstrapConfigReadyCondition {
+		ref = m.Spec.Bootstrap.ConfigRef
+	}
+	controller := metav1.GetControllerOfNoCopy(m)
+	if controller == nil || !object.MachineSet.Owns(controller) {
+		return nil, nil //nolint:nilnil // nobody creates it again
+	}
+	set := &clusterv1.MachineSet{}
+	err := f.Get(ctx, object.MachineSet, client.ObjectKey{Namespace: m.Namespace, Name: controller.Name}, set)
+	if object.IsNotFound(err) || object.IsForbidden(err) {
+		return nil, nil //nolint:nilnil // the condition is all that is known
+	}
+	if err != nil {
+		return nil, err
+	}
+	scaling := meta.FindStatusCondition(set.Status.Conditions, clusterv1.ScalingUpCondition)
+	if scaling == nil || !strings.Contains(scaling.Message, fmt.Sprintf("%s %q", ref.Kind, ref.Name)) {
+		return nil, nil //nolint:nilnil // it is about something else
+	}
+	refused := of(Reference{"MachineSet", set.Namespace, set.Name, set.Spec.ClusterName}, *scaling)
+	refused.Meaning = fmt.Sprintf("%s %s cannot be created", ref.Kind, ref.Name)
+	refused.Actor, refused.Help = reason.Operator, "do what the message has; it is tried again by itself"
+	quota(refused)
+	return refused, nil
 }
 
 // source names the object of a provider whose condition a Machine mirrors. While that object is paused, its condition is an old
@@ -125,32 +154,6 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 		return deeper, nil
 	}
 	return found, nil
-}
-
-// nodeWithoutProviderID looks for the Node that a Machine waits for among those that report no providerID.
-func (f *Finder) nodeWithoutProviderID(ctx context.Context, m *clusterv1.Machine, found *Finding) {
-	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
-	if err != nil {
-		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
-		return
-	}
-	names := []string{m.Name}
-	for _, address := range m.Status.Addresses {
-		if address.Type == clusterv1.MachineHostName || address.Type == clusterv1.MachineInternalDNS {
-			names = append(names, address.Address)
-		}
-	}
-	for _, name := range names {
-		node := &corev1.Node{}
-		if err := workload.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil || node.Spec.ProviderID != "" {
-			continue
-		}
-		found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", name))
-		found.Actor = reason.Operator
-		found.Help = "install the cloud controller manager of the cloud, or let Drover write the providerID with the annotation drover.io/assign-provider-ids of the Cluster"
-		found.Command = command("kubectl annotate cluster {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
-		return
-	}
 }
 
 // clusterItself is what a Cluster waits for, apart from its workers, and what its workers wait for with it.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +67,11 @@ func TestDrainNamesItsBudgets(t *testing.T) {
 		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: spec}
 		b.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, ExpectedPods: 3, DesiredHealthy: 2}
 		return b
+	}
+	alone := budget("d", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))})
+	alone.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 1}
+	if got, want := describeBudget(alone), "PodDisruptionBudget shop/d has maxUnavailable 0: 1 pods are healthy, and 0 may be evicted now"; got != want {
+		t.Errorf("of pods without a controller: %q, want %q", got, want)
 	}
 	workload := objecttest.Reader(t, interceptor.Funcs{},
 		budget("a", policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2))}), budget("c", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromString("0%"))}))
@@ -152,37 +156,6 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 			}
 			if strings.Contains(found.Command, "/i ") {
 				t.Errorf("the command is not about the Machine: %s", found.Command)
-			}
-		})
-	}
-}
-
-// TestNodeWithoutProviderID has a host that joined a cluster without a cloud controller manager.
-func TestNodeWithoutProviderID(t *testing.T) {
-	t.Parallel()
-	node := func(name, providerID string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
-	}
-	for name, test := range map[string]struct {
-		workload *object.Reader
-		want     string
-	}{
-		"is found by the name of the Machine":       {objecttest.Reader(t, interceptor.Funcs{}, node("m", "")), "Node m exists and has no spec.providerID, so it is not known to be that of this Machine"},
-		"is found by an address of the host":        {objecttest.Reader(t, interceptor.Funcs{}, node("m", "sim://other"), node("host.internal", "")), "Node host.internal exists and has no spec.providerID, so it is not known to be that of this Machine"},
-		"is not there":                              {objecttest.Reader(t, interceptor.Funcs{}, node("203.0.113.7", "")), ""},
-		"is not known without the workload cluster": {nil, "The workload cluster was not read: refused"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := machine("m", is(clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, ""))
-			m.Spec.ProviderID = "sim://m"
-			m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "203.0.113.7"}, {Type: clusterv1.MachineInternalDNS, Address: "host.internal"}}
-			found, err := finder(t, test.workload, m, cluster()).machine(t.Context(), m)
-			if err != nil || strings.Join(found.Facts, "") != test.want {
-				t.Fatalf("got %+v, error %v", found, err)
-			}
-			if operator := strings.HasPrefix(test.want, "Node "); operator != (found.Command == "kubectl annotate cluster c --namespace n drover.io/assign-provider-ids=true") {
-				t.Errorf("command %q", found.Command)
 			}
 		})
 	}
@@ -407,6 +380,28 @@ func TestCommandOfAnInfrastructureMachine(t *testing.T) {
 				t.Errorf("got %+v, error %v, want the command %q", answer.Finding, err, test.want)
 			}
 		})
+	}
+}
+
+// TestKindsWithoutConditions has objects about which no manager reports anything, and one that will be reported about.
+func TestKindsWithoutConditions(t *testing.T) {
+	t.Parallel()
+	meta := metav1.ObjectMeta{Namespace: "n", Name: "x", CreationTimestamp: ago(time.Hour)}
+	f := finder(t, nil, &bootstrapv1.BootstrapConfigTemplate{ObjectMeta: meta}, &clusterv1.MachineDrainRule{ObjectMeta: meta}, &infrav1.SimMachineTemplate{ObjectMeta: meta})
+	for _, test := range []struct {
+		kind object.Kind
+		want string
+	}{
+		{object.Kind{GroupVersionKind: bootstrapv1.GroupVersion.WithKind("BootstrapConfigTemplate")}, "BootstrapConfigTemplate has no conditions: ask about an object that uses it, as a machinedeployment or a machine"},
+		{object.MachineDrainRule, "MachineDrainRule has no conditions: ask about an object that uses it, as a machinedeployment or a machine"},
+	} {
+		if _, err := f.Answer(t.Context(), test.kind, key("x")); err == nil || err.Error() != test.want {
+			t.Errorf("%s: error %v", test.kind.Kind, err)
+		}
+	}
+	answer, err := f.Answer(t.Context(), object.Kind{GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachineTemplate")}, key("x"))
+	if err != nil || answer.Well {
+		t.Errorf("a template that a manager checks: %+v, error %v", answer, err)
 	}
 }
 

@@ -163,7 +163,17 @@ func (o owner) blocked() *Finding {
 			return found
 		}
 	}
-	return nil
+	return o.missingTemplate()
+}
+
+// missingTemplate is a rollout that cannot begin, until it is without progress for too long.
+func (o owner) missingTemplate() *Finding {
+	found := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue)
+	if found == nil || o.overdue() != nil || !strings.Contains(found.Condition.Message, "does not exist in namespace") {
+		return nil
+	}
+	found.Actor, found.Help, found.Command = reason.Operator, "create what is missing, or name another in spec.template", ""
+	return found
 }
 
 // worst collects what Machines wait for, and keeps of each cause one Machine.
@@ -242,6 +252,11 @@ func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
 // inProgress is a rollout or a change of size without a Machine that is not well.
 func (o owner) inProgress() *Finding {
 	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue)
+	if rolling != nil && o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false) { // nobody continues
+		rolling.Actor, rolling.Help = reason.Operator, "resume the rollout, or roll back if the new template is wrong"
+		rolling.Command = command("kubectl drover rollout resume machinedeployment/{name} --namespace {namespace}", o.ref)
+		return rolling
+	}
 	if rolling != nil && o.onDelete {
 		rolling.Actor, rolling.Help = reason.Operator, "delete the Machines of the older template, one after another: the strategy OnDelete replaces each after that"
 		rolling.Command = command("kubectl get machine --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)

@@ -125,7 +125,7 @@ func TestWorstIsWhatMostWaitFor(t *testing.T) {
 // TestBlockedChangesOfSize have messages of controllers, of which some have the cause in Machines.
 func TestBlockedChangesOfSize(t *testing.T) {
 	t.Parallel()
-	const up, down, gone = clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition
+	const up, down, gone, rolling = clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition, clusterv1.MachineDeploymentRollingOutCondition
 	for name, test := range map[string]struct {
 		condition string
 		status    metav1.ConditionStatus
@@ -142,6 +142,8 @@ func TestBlockedChangesOfSize(t *testing.T) {
 		"a scale down":                     {down, "True", "Scaling down from 3 to 1 replicas is blocked because of a hook", true, reason.Operator},
 		"a deletion that waits for others": {gone, "True", "Deleting: 3 Machines have finalizers of others", true, reason.Operator},
 		"a deletion":                       {gone, "True", "Deleting 3 Machines", false, ""},
+		"a rollout":                        {rolling, "True", "Rolling out 3 not up-to-date replicas\n* MachineSet a: 1 replica", false, ""},
+		"a rollout without its template":   {rolling, "True", `Rolling out 3 not up-to-date replicas; SimMachineTemplate "t" does not exist in namespace "n": create it`, true, reason.Operator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

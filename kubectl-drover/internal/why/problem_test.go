@@ -231,6 +231,24 @@ func TestProblemOfADeployment(t *testing.T) {
 	}
 }
 
+// TestPausedRolloutWaitsForTheOperator, with each strategy: nobody continues.
+func TestPausedRolloutWaitsForTheOperator(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range []clusterv1.MachineDeploymentRolloutStrategyType{clusterv1.RollingUpdateMachineDeploymentStrategyType, clusterv1.OnDeleteMachineDeploymentStrategyType} {
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "md"}}
+		md.Spec.Paused, md.Spec.Rollout.Strategy.Type = new(true), strategy
+		md.Status.Conditions = []metav1.Condition{is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")}
+		found := DeploymentProblem(md)
+		if found == nil || found.Actor != reason.Operator || found.Command != "kubectl drover rollout resume machinedeployment/md --namespace n" {
+			t.Errorf("%s: got %+v", strategy, found)
+		}
+		md.Status.Conditions = []metav1.Condition{is(clusterv1.MachineDeploymentRollingOutCondition, "False", clusterv1.MachineDeploymentNotRollingOutReason, "")}
+		if found := DeploymentProblem(md); found != nil {
+			t.Errorf("%s, without a rollout: got %+v", strategy, found)
+		}
+	}
+}
+
 // TestTextOfHostileConditions has a kind of another project, whose conditions may have any text in each field.
 func TestTextOfHostileConditions(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
@@ -103,6 +106,9 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 	}
 	ref, conditions := referenceOf(o), object.Conditions(o)
 	if len(conditions) == 0 {
+		if withoutConditions(kind) {
+			return Answer{}, fmt.Errorf("%s has no conditions: ask about an object that uses it, as a machinedeployment or a machine", kind.Title())
+		}
 		return answer(ref, "", notReconciled(ref, o.GetCreationTimestamp())), nil
 	}
 	if found := paused(ref, conditions); found != nil {
@@ -113,6 +119,16 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
 	}
 	return answer(ref, "", found), nil
+}
+
+// withoutConditions reports whether no manager writes conditions of a kind: templates of other projects, and what Drover's
+// managers only read.
+func withoutConditions(kind object.Kind) bool {
+	switch kind.Group {
+	case clusterv1.GroupVersion.Group, policyv1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, infrav1.GroupVersion.Group:
+		return !reason.Reports(kind.Kind)
+	}
+	return strings.HasSuffix(kind.Kind, "Template")
 }
 
 // commandOfInfraMachine is the command of a finding about an infrastructure machine. It is about the Machine, which is what is

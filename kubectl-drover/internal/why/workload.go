@@ -109,6 +109,9 @@ func describeBudget(b *policyv1.PodDisruptionBudget) string {
 		wants = "maxUnavailable " + b.Spec.MaxUnavailable.String()
 	}
 	s := b.Status
+	if s.CurrentHealthy > s.ExpectedPods { // pods without a controller are not expected
+		return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d pods are healthy, and %d may be evicted now", b.Namespace, b.Name, wants, s.CurrentHealthy, s.DisruptionsAllowed)
+	}
 	return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d of %d pods are healthy, %d must be, so %d may be evicted now",
 		b.Namespace, b.Name, wants, s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy, s.DisruptionsAllowed)
 }

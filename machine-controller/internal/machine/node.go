@@ -69,6 +69,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	}
 	s.node = observed[corev1.Node]{found, err}
 	if found == nil {
+		s.namesake = namesakeOf(s.machine, connection.Node)
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the Node", "providerID", s.machine.Spec.ProviderID, "message", err.Error())
 		return p.withoutNode(ctx, connection, s, unassigned)
 	}
@@ -120,6 +121,17 @@ func (p node) withoutNode(ctx context.Context, connection *workload.Connection, 
 	}
 	next, err := retryLater(err)
 	return results.Earliest(result, next), err
+}
+
+// namesakeOf returns a Node that has a name of the machine and the providerID of another instance; nil if there is none. The
+// host of the machine may not register while it exists.
+func namesakeOf(m *clusterv1.Machine, lookup func(name string) (*corev1.Node, bool)) *corev1.Node {
+	for _, name := range nodematch.Names(m) {
+		if found, ok := lookup(name); ok && found.Spec.ProviderID != "" && found.Spec.ProviderID != m.Spec.ProviderID {
+			return found
+		}
+	}
+	return nil
 }
 
 // errProviderIDConflict means that another Machine has the same providerID.

@@ -90,7 +90,7 @@ func nodeAbsent(s *state) metav1.Condition {
 		return metav1.Condition{
 			Status:  metav1.ConditionUnknown,
 			Reason:  clusterv1.MachineNodeInspectionFailedReason,
-			Message: fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID) + hostProblem(s),
+			Message: fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID) + namesake(s) + hostProblem(s),
 		}
 	}
 	return metav1.Condition{
@@ -98,6 +98,15 @@ func nodeAbsent(s *state) metav1.Condition {
 		Reason:  clusterv1.MachineNodeInspectionFailedReason,
 		Message: fmt.Sprintf("Waiting for %s to report spec.providerID", m.Spec.InfrastructureRef.Kind),
 	}
+}
+
+// namesake is that a Node of another instance has a name of the machine, and the way out.
+func namesake(s *state) string {
+	if s.namesake == nil {
+		return ""
+	}
+	return fmt.Sprintf(". Node %q exists with spec.providerID %q, which is another instance, so the host may not register: delete that Node if it is left over",
+		s.namesake.Name, requesterror.Truncate(s.namesake.Spec.ProviderID))
 }
 
 // hostProblem is what the infrastructure provider knows of a host without a Node.

@@ -244,3 +244,31 @@ func TestNothingIsReportedBeforeTheControlPlaneIsInitialized(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeOfAnotherInstanceIsNamed: the host may not register while it exists, so that it comes before what the host says.
+func TestNodeOfAnotherInstanceIsNamed(t *testing.T) {
+	t.Parallel()
+	const waiting = "Waiting for a Node with spec.providerID sim://1 to exist"
+	for name, test := range map[string]struct{ node, providerID, want string }{
+		"by the name of the Machine":        {"m", "sim://2", waiting + `. Node "m" exists with spec.providerID "sim://2", which is another instance, so the host may not register: delete that Node if it is left over`},
+		"by a name of the host":             {"ip-10-0-0-1.internal", "sim://2", waiting + `. Node "ip-10-0-0-1.internal" exists with spec.providerID "sim://2", which is another instance, so the host may not register: delete that Node if it is left over`},
+		"not one without a providerID":      {"m", "", waiting},
+		"not one of its own":                {"m", "sim://1", waiting},
+		"not one with an address as a name": {"10.0.0.1", "sim://2", waiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
+			m.Spec.ProviderID, m.Status.Initialization.InfrastructureProvisioned = "sim://1", new(true)
+			m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineInternalDNS, Address: "ip-10-0-0-1.internal"}}
+			s := &state{machine: m}
+			s.node.err = notFound
+			s.namesake = namesakeOf(m, func(name string) (*corev1.Node, bool) {
+				return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: test.providerID}}, name == test.node
+			})
+			if got := nodeAbsent(s).Message; got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -31,6 +31,8 @@ type state struct {
 	bootstrap observed[contract.BootstrapConfig]
 	infra     observed[contract.InfraMachine]
 	node      observed[corev1.Node]
+	// namesake is the Node of another instance that has a name of the machine, while the machine has no Node.
+	namesake *corev1.Node
 	// recorded is what the API server has in policyv1.RestrictedOnNodeAnnotation of the machine.
 	recorded map[string]bool
 

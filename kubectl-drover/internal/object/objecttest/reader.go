@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -30,13 +31,23 @@ func Reader(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *ob
 	}
 	mapper.Add(object.Node.GroupVersionKind, meta.RESTScopeRoot)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).WithInterceptorFuncs(funcs).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeName).Build()
+		WithIndex(&corev1.Pod{}, "spec.nodeName", nodeName).WithIndex(&corev1.Event{}, "involvedObject.uid", involved).
+		WithIndex(&clusterv1.Machine{}, "metadata.name", nameOf).Build()
 	return &object.Reader{Client: c, Mapper: mapper}
 }
 
 func nodeName(o client.Object) []string {
 	if pod, is := o.(*corev1.Pod); is {
 		return []string{pod.Spec.NodeName}
+	}
+	return nil
+}
+
+func nameOf(o client.Object) []string { return []string{o.GetName()} }
+
+func involved(o client.Object) []string {
+	if event, is := o.(*corev1.Event); is {
+		return []string{string(event.InvolvedObject.UID)}
 	}
 	return nil
 }

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// notJoined is what keeps the host of a Machine from its Node: its instance, a Node that is there already, or what the console
+// says, in this order: what a console shows of a host that may not register is only a consequence.
+func (f *Finder) notJoined(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	deeper, err := f.infraMachine(ctx, m, found, clusterv1.ReadyCondition, infrav1.HostJoinedCondition)
+	host := deeper == found || deeper != nil && deeper.Condition.Type == infrav1.HostJoinedCondition
+	if err != nil || !host || m.Spec.ProviderID == "" {
+		return deeper, err
+	}
+	if f.nodeOfItsName(ctx, m, found) {
+		return found, nil
+	}
+	f.certificateRefused(ctx, m, deeper)
+	return deeper, nil
+}
+
+// refusedEvent is the reason of the event of a Machine about a certificate that its host requested and must not have.
+const refusedEvent = "CertificateRequestNotApproved"
+
+// certificateRefused adds why the last certificate that the host requested was refused. Without permission to read events,
+// nothing is added.
+func (f *Finder) certificateRefused(ctx context.Context, m *clusterv1.Machine, found *Finding) {
+	var last *corev1.Event
+	kind := object.Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), Resource: "events"}
+	err := object.Each(ctx, f.Reader, kind, &corev1.EventList{}, func(page *corev1.EventList) error {
+		for i := range page.Items {
+			if e := &page.Items[i]; e.Reason == refusedEvent && e.Type == corev1.EventTypeWarning && (last == nil || last.CreationTimestamp.Before(&e.CreationTimestamp)) {
+				last = e.DeepCopy()
+			}
+		}
+		return nil
+	}, client.InNamespace(m.Namespace), client.MatchingFields{"involvedObject.uid": string(m.UID)})
+	if err != nil || last == nil {
+		return
+	}
+	found.Facts = append(found.Facts, "Its host may not register: "+last.Message)
+	found.Actor, found.Help = reason.Operator, "correct what the event has; where the host is not the one that was created, delete the Machine"
+	found.Command = command("kubectl events --for machine/{name} --namespace {namespace}", ReferenceOf(m))
+}
+
+// nodeOfItsName looks for a Node that has a name of the Machine and is not known to be its own, and reports whether there is
+// one: it has no providerID, or that of another instance, so that the host may not register under its name.
+func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found *Finding) bool {
+	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
+	if err != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
+		return false
+	}
+	var other *corev1.Node
+	for _, name := range nodeNames(m) {
+		node := &corev1.Node{}
+		switch err := workload.Client.Get(ctx, client.ObjectKey{Name: name}, node); {
+		case err != nil:
+		case node.Spec.ProviderID == "":
+			found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", name))
+			found.Actor = reason.Operator
+			found.Help = "install the cloud controller manager of the cloud, or let Drover write the providerID with the annotation drover.io/assign-provider-ids of the Cluster"
+			found.Command = command("kubectl annotate cluster {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
+			return true
+		case other == nil && node.Spec.ProviderID != m.Spec.ProviderID:
+			other = node
+		}
+	}
+	if other == nil {
+		return false
+	}
+	found.Meaning = "the workload cluster has a Node of its name already, so its host may not register"
+	if fact := fmt.Sprintf("Node %q exists with spec.providerID %q, which is another instance", other.Name, other.Spec.ProviderID); !strings.Contains(found.Condition.Message, fact) {
+		found.Facts = append(found.Facts, fact)
+	}
+	found.Actor, found.Command = reason.Operator, ""
+	found.Help = "delete that Node in the workload cluster if its instance is gone: the host then registers by itself; otherwise delete this Machine, or give its host another name"
+	if owner := other.Annotations[clusterv1.MachineAnnotation]; owner != "" && owner != m.Name {
+		found.Facts = append(found.Facts, fmt.Sprintf("It is that of Machine %s", owner))
+	}
+	return true
+}
+
+// nodeNames are the names that the Node of a Machine may have, each once.
+func nodeNames(m *clusterv1.Machine) []string {
+	names := []string{m.Name}
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	add(m.Spec.InfrastructureRef.Name)
+	for _, address := range m.Status.Addresses {
+		switch address.Type {
+		case clusterv1.MachineHostName, clusterv1.MachineInternalDNS, clusterv1.MachineExternalDNS:
+			add(address.Address)
+		}
+	}
+	return names
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/object/objecttest"
+)
+
+// joining is a Machine whose instance runs and that has no Node.
+func joining() *clusterv1.Machine {
+	m := machine("m", is(clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, ""))
+	m.UID = "uid-of-m"
+	m.Spec.ProviderID = "sim://m"
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "203.0.113.7"}, {Type: clusterv1.MachineInternalDNS, Address: "host.internal"}}
+	return m
+}
+
+// host is an infrastructure machine with what it has found on the console.
+func host(reason string) *infrav1.SimMachine {
+	i := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}}
+	i.Status.Conditions = []metav1.Condition{is("Ready", "True", infrav1.InstanceRunningReason, ""), is(infrav1.HostJoinedCondition, "False", reason, "")}
+	return i
+}
+
+func nodeNamed(name, providerID string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+}
+
+// TestNodeOfItsName has a Node that is not known to be that of the Machine, and a console that shows only the consequence.
+func TestNodeOfItsName(t *testing.T) {
+	t.Parallel()
+	annotated := nodeNamed("m", "sim://other")
+	annotated.Annotations = map[string]string{clusterv1.MachineAnnotation: "former"}
+	const (
+		assign = "kubectl annotate cluster c --namespace n drover.io/assign-provider-ids=true"
+		logs   = "kubectl drover logs machine/m --namespace n"
+	)
+	without := func(name string) string {
+		return "Node " + name + " exists and has no spec.providerID, so it is not known to be that of this Machine"
+	}
+	for name, test := range map[string]struct {
+		workload *object.Reader
+		facts    string
+		object   string
+		command  string
+	}{
+		"without a providerID, by the name of the Machine": {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "")), without("m"), "Machine m", assign},
+		"without a providerID, by the infrastructure":      {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("i", "")), without("i"), "Machine m", assign},
+		"without a providerID, by an address of the host":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other"), nodeNamed("host.internal", "")), without("host.internal"), "Machine m", assign},
+		"of another instance":                              {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other")), `Node "m" exists with spec.providerID "sim://other", which is another instance`, "Machine m", ""},
+		"of another Machine":                               {objecttest.Reader(t, interceptor.Funcs{}, annotated), `Node "m" exists with spec.providerID "sim://other", which is another instance. It is that of Machine former`, "Machine m", ""},
+		"is not there":                                     {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("203.0.113.7", "")), "", "SimMachine i", logs},
+		"is its own, and the Machine is about to find it":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://m")), "", "SimMachine i", logs},
+		"is not known if the workload cluster is not read": {nil, "", "SimMachine i", logs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := joining()
+			found, err := finder(t, test.workload, m, cluster(), host(infrav1.KubeletNotJoinedReason)).machine(t.Context(), m)
+			if err != nil || strings.Join(found.Facts, ". ") != test.facts || found.Object.String() != test.object || found.Command != test.command {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}
+
+// TestNodeOfItsNameWithoutAConsole names what could not be read.
+func TestNodeOfItsNameWithoutAConsole(t *testing.T) {
+	t.Parallel()
+	m := joining()
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
+	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+	if err != nil || strings.Join(found.Facts, "") != "The workload cluster was not read: refused" {
+		t.Errorf("got %+v, error %v", found, err)
+	}
+}
+
+// TestRefusedCertificate has events of the Machine and of others, of which the newest warning counts.
+func TestRefusedCertificate(t *testing.T) {
+	t.Parallel()
+	event := func(name, reason, kind, message string, before time.Duration) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, CreationTimestamp: ago(before)}, Reason: reason, Type: kind, Message: message,
+			InvolvedObject: corev1.ObjectReference{UID: "uid-of-m"},
+		}
+	}
+	other := event("d", refusedEvent, corev1.EventTypeWarning, "of another Machine", time.Second)
+	other.InvolvedObject.UID = "uid-of-another"
+	m := joining()
+	f := finder(t, objecttest.Reader(t, interceptor.Funcs{}), m, cluster(), host(infrav1.BootstrapNotStartedReason), other,
+		event("a", refusedEvent, corev1.EventTypeWarning, "the first", time.Hour), event("b", refusedEvent, corev1.EventTypeWarning, "the Machine does not have the address 10.9.0.99", time.Minute),
+		event("c", "InstanceRunning", corev1.EventTypeNormal, "instance runs", time.Second))
+	found, err := f.machine(t.Context(), m)
+	if err != nil || strings.Join(found.Facts, "") != "Its host may not register: the Machine does not have the address 10.9.0.99" ||
+		found.Actor != reason.Operator || found.Command != "kubectl events --for machine/m --namespace n" {
+		t.Errorf("got %+v, error %v", found, err)
+	}
+}
+
+// TestObjectThatCannotBeCreated has a MachineSet that has tried to create what the condition of its Machine misses.
+func TestObjectThatCannotBeCreated(t *testing.T) {
+	t.Parallel()
+	const quotaUsed = `creating SimMachine "i": simmachines "i" is forbidden: exceeded quota: few, requested: 1, used: 1, limited: 1`
+	for name, test := range map[string]struct {
+		message string
+		set     string
+		object  string
+		command string
+	}{
+		"by a quota":                  {quotaUsed, "set", "MachineSet set", "kubectl describe resourcequota --namespace n"},
+		"by a policy":                 {`creating SimMachine "i": denied by policy`, "set", "MachineSet set", ""},
+		"for another Machine":         {`creating SimMachine "i2": denied by policy`, "set", "Machine m", ""},
+		"with nothing from the owner": {"", "set", "Machine m", ""},
+		"with an owner that is gone":  {quotaUsed, "another", "Machine m", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", clusterv1.ObjectDoesNotExistReason, `SimMachine "i" does not exist`))
+			m.Spec.InfrastructureRef = joining().Spec.InfrastructureRef
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", Controller: new(true)}}
+			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: test.set}}
+			set.Status.Conditions = []metav1.Condition{is(clusterv1.ScalingUpCondition, "False", clusterv1.NotScalingUpReason, test.message)}
+			found, err := finder(t, nil, m, set, cluster()).machine(t.Context(), m)
+			if err != nil || found.Object.String() != test.object || found.Command != test.command {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}
