@@ -31,9 +31,13 @@ const (
 	// OwnImage belongs to the account, and GoneImage is not available any more.
 	OwnImage  = "m-gw8own00000000000001"
 	GoneImage = "m-gw8gone0000000000001"
-	VSwitchA  = "vsw-gw8a00000000000001"
-	VSwitchB  = "vsw-gw8b00000000000001"
-	Group     = "sg-gw8nodes000000000001"
+	// SharedImage is one that the account SharedBy shares without having been asked. It is newer than OwnImage, and has the same
+	// family.
+	SharedImage = "m-gw8shared00000000001"
+	SharedBy    = "6543210987654321"
+	VSwitchA    = "vsw-gw8a00000000000001"
+	VSwitchB    = "vsw-gw8b00000000000001"
+	Group       = "sg-gw8nodes000000000001"
 	// NoStock is an instance type that is sold out, and OnlyInA one that only ZoneA has.
 	NoStock = "ecs.g8i.48xlarge"
 	OnlyInA = "ecs.gn7i-c8g1.2xlarge"
