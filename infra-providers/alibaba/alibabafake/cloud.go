@@ -173,6 +173,13 @@ func (c *Cloud) FailNext(fault Fault) {
 }
 
 // HideNext omits the next instance from a number of calls of DescribeInstances.
+// Hide omits an instance from a number of calls of DescribeInstances, as a server does that is behind.
+func (c *Cloud) Hide(id string, calls int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.find(id).hidden = calls
+}
+
 func (c *Cloud) HideNext(calls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
