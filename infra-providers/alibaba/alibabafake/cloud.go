@@ -65,8 +65,8 @@ type Options struct {
 	Faults func(action string) Fault
 	// ListDelay is the number of calls of DescribeInstances that omit a new instance.
 	ListDelay int
-	// TagDelay is the number of reads that show a new instance without its tags.
-	TagDelay int
+	// TagDelay is the number of reads that show a new instance without its tags, and DiskTagDelay those that show a new disk so.
+	TagDelay, DiskTagDelay int
 	// PendingReads and StoppingReads are the numbers of reads that return an instance as pending and, after its release, as
 	// stopping.
 	PendingReads, StoppingReads int
@@ -131,6 +131,7 @@ type disk struct {
 	// own is true for a disk that was created with its instance, and local for one that cannot be detached from it.
 	own, local bool
 	tags       map[string]string
+	untagged   int
 }
 
 type nic struct {
@@ -172,7 +173,6 @@ func (c *Cloud) FailNext(fault Fault) {
 	c.nextFaults = append(c.nextFaults, fault)
 }
 
-// HideNext omits the next instance from a number of calls of DescribeInstances.
 // Hide omits an instance from a number of calls of DescribeInstances, as a server does that is behind.
 func (c *Cloud) Hide(id string, calls int) {
 	c.mu.Lock()
@@ -180,6 +180,7 @@ func (c *Cloud) Hide(id string, calls int) {
 	c.find(id).hidden = calls
 }
 
+// HideNext omits the next instance from a number of calls of DescribeInstances.
 func (c *Cloud) HideNext(calls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
