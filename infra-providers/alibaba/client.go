@@ -126,6 +126,20 @@ const (
 	stsService = "sts"
 )
 
+// The versions of their APIs.
+const (
+	ecsVersion = "2014-05-26"
+	stsVersion = "2015-04-01"
+)
+
+// rpc describes a call whose parameters are in its body.
+func rpc(action, version, authentication string) *openapiutil.Params {
+	return &openapiutil.Params{
+		Action: &action, Version: &version, Protocol: dara.String("HTTPS"), Pathname: dara.String("/"), Method: dara.String("POST"),
+		AuthType: &authentication, Style: dara.String("RPC"), ReqBodyType: dara.String("formData"), BodyType: dara.String("json"),
+	}
+}
+
 // connection returns the client of the SDK for the access key that is valid now.
 func (c *client) connection(ctx context.Context) (*ecs.Client, accessKey, error) {
 	key, err := c.keys.key(ctx)
@@ -176,9 +190,17 @@ func call[A any](ctx context.Context, c *client, do func(*ecs.Client) (A, error)
 // errIncomplete means that an answer lacks what each has. It is never taken for an empty list.
 var errIncomplete = errors.New("the answer of ECS is incomplete")
 
+// runInstances requests an instance. Its parameters are in the body: the SDK has them in the URL, which cannot be as long as user
+// data may be.
 func (c *client) runInstances(ctx context.Context, message *ecs.RunInstancesRequest) (string, error) {
 	answer, err := call(ctx, c, func(sdk *ecs.Client) (*ecs.RunInstancesResponse, error) {
-		return sdk.RunInstancesWithContext(ctx, message, noOptions())
+		request := &openapiutil.OpenApiRequest{Body: openapiutil.Query(message)}
+		found, err := sdk.CallApiWithCtx(ctx, rpc("RunInstances", ecsVersion, "AK"), request, noOptions())
+		if err != nil {
+			return nil, err
+		}
+		answer := &ecs.RunInstancesResponse{}
+		return answer, dara.Convert(found, answer)
 	})
 	if err != nil {
 		return "", err
@@ -363,10 +385,7 @@ func (c *client) callSTS(ctx context.Context, key accessKey, action string, para
 	for name, value := range parameters {
 		request.Body.(map[string]any)[name] = value
 	}
-	answer, err := sdk.CallApiWithCtx(ctx, &openapiutil.Params{
-		Action: &action, Version: dara.String("2015-04-01"), Protocol: dara.String("HTTPS"), Pathname: dara.String("/"), Method: dara.String("POST"),
-		AuthType: &authentication, Style: dara.String("RPC"), ReqBodyType: dara.String("formData"), BodyType: dara.String("json"),
-	}, request, noOptions())
+	answer, err := sdk.CallApiWithCtx(ctx, rpc(action, stsVersion, authentication), request, noOptions())
 	if ctx.Err() != nil {
 		return driver.StableNetworkError(ctx.Err(), "calling the Security Token Service")
 	}

@@ -42,9 +42,7 @@ func NewInstanceConfig(machine *infrav1.AlibabaMachine, zone string) (InstanceCo
 		return InstanceConfig{}, &driver.InvalidConfigurationError{Field: "metadata.name", Err: fmt.Errorf(
 			"it is the value of a tag of the instance, which has %d characters at most", request.MaxTagValue)}
 	}
-	if spec.Image.Name != "" {
-		spec.Image.Owner = cmp.Or(spec.Image.Owner, request.OwnerSystem)
-	}
+	spec.Image.Owner = cmp.Or(spec.Image.Owner, request.DefaultOwner(spec.Image))
 	config := InstanceConfig{Spec: spec, ZoneID: cmp.Or(zone, spec.ZoneID), Pinned: zone != ""}
 	return config, checkVSwitches(config)
 }

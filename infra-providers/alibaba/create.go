@@ -26,8 +26,11 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return driver.Instance{}, err
 	}
 	if len(found) > 0 {
-		d.creations.Delete(req.Identity)
-		return req.Identity.Checked(found[0])
+		own, err := req.Identity.Checked(found[0])
+		if err == nil {
+			d.creations.AddListed(own)
+		}
+		return own, err
 	}
 	if created, ok := d.creations.Instance(req.Identity); ok {
 		return req.Identity.Checked(created)
@@ -76,7 +79,7 @@ func (d *Driver) run(ctx context.Context, req driver.CreateRequest[InstanceConfi
 	place := placeOf(req.Config)
 	message.SetClientToken(clientToken(req.Identity, place, d.creations.Refusals(req.Identity, place)))
 	id, err := d.client.runInstances(ctx, message)
-	if errorCode(err) == codeTokenMismatch && d.creations.AddMismatch(req.Identity) >= createcache.Window {
+	if errorCode(err) == codeTokenMismatch && d.creations.AddMismatch(req.Identity) {
 		message.SetClientToken(createcache.ClientToken(*message))
 		return d.client.runInstances(ctx, message)
 	}

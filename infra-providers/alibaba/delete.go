@@ -88,7 +88,7 @@ func (d *Driver) keepDisk(ctx context.Context, instance driver.Instance, disk *e
 	case !isTagged(disk) && d.mayBeNew(instance):
 		return &driver.UnfinishedError{Err: fmt.Errorf("the instance %s was created a moment ago, and ECS does not show the tags of its disk %s yet", instance.ID, id)}
 	case locked:
-		return fmt.Errorf("%s, and would release the disk %s with it, which others attached: detach the disk, or have the lock removed", securityLock, id)
+		return fmt.Errorf("%s, and would release the disk %s with it, which others attached: have the lock removed, before which no disk can be detached, or release the instance yourself", securityLock, id)
 	}
 	if err := d.client.modifyDisk(ctx, (&ecs.ModifyDiskAttributeRequest{}).SetDiskId(id).SetDeleteWithInstance(false)); err != nil {
 		return fmt.Errorf("keeping the disk %s, which others attached: %w", id, toError(err))
@@ -96,10 +96,10 @@ func (d *Driver) keepDisk(ctx context.Context, instance driver.Instance, disk *e
 	return nil
 }
 
-// mayBeNew reports whether an instance may have been created a moment ago, so that ECS may not show its tags yet.
+// mayBeNew reports whether an instance may have been created a moment ago, so that ECS may not show the tags of its disks yet.
 func (d *Driver) mayBeNew(instance driver.Instance) bool {
 	_, created := d.creations.Instance(driver.Identity{ProviderID: instance.ProviderID})
-	return created || d.creations.InStartupWindow()
+	return created || d.creations.Unanswered(instance.Identity) || d.creations.InStartupWindow()
 }
 
 // isFixed reports whether a disk cannot be detached, as a local one: it was created with its instance, and ECS refuses to keep it.

@@ -53,6 +53,24 @@ func TestOwnDiskWhoseTagsAreLateIsReleased(t *testing.T) {
 	wantNothingLeft(t, w)
 }
 
+// TestOwnDiskOfALostAnswerIsReleased: ECS lists the instance by its tags before it shows those of its disks.
+func TestOwnDiskOfALostAnswerIsReleased(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{DiskTagDelay: 1})
+	d := w.connect(t)
+	w.cloud.FailNext(alibabafake.Fault{Lost: true})
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, withDisk))); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	if err := d.Delete(t.Context(), identity); !driver.IsUnfinished(err) {
+		t.Errorf("while no tags are shown: got %v, want an UnfinishedError", err)
+	}
+	if err := d.Delete(t.Context(), identity); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, w)
+}
+
 // TestLocalDiskIsReleased, for which ECS refuses what would keep it.
 func TestLocalDiskIsReleased(t *testing.T) {
 	t.Parallel()

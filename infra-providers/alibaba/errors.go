@@ -146,7 +146,7 @@ func isRefusal(code string) bool {
 func isStock(code string) bool {
 	switch code {
 	case "OperationDenied.NoStock", "OperationDenied.ResourceInsufficient", "Zone.NotOnSale", "Zone.NotOpen", "OperationDenied.ZoneNotAllowed",
-		"InvalidResourceType.NotSupported", "InvalidInstanceType.ZoneNotSupported", "ResourceNotAvailable", "ResourcesNotInSameZone", "LackResource":
+		"InvalidResourceType.NotSupported", "InvalidInstanceType.ZoneNotSupported", "ResourceNotAvailable", "ResourcesNotInSameZone", "LackResource", "InstanceType.Offline":
 		return true
 	default:
 		return false
@@ -160,7 +160,8 @@ func isStockOfRequest(code string) bool {
 	case "InvalidVSwitchId.IpNotEnough", "InvalidVSwitchID.IpNotEnough", "InvalidSpotPriceLimit.LowerThanPublicPrice", "OperationDenied.ZoneSystemCategoryNotMatch",
 		"OperationDenied.CloudSSDNotSupported", "InvalidVpcZone.NotSupported", "InvalidZoneId.NotSupportShareEncryptedImage", "InvalidSystemDiskCategory.ValueNotSupported",
 		"InvalidDataDiskCategory.NotSupported", "InvalidDedicatedHost.NotEnoughResource", "Invalid.PrivatePoolOptions.NoStock", "DeploymentSet.NoRoom",
-		"DeploymentSet.InstanceQuotaFull", "DeploymentSetInstanceQuotaFull", "OperationDenied.DeploymentSetNoStock":
+		"DeploymentSet.InstanceQuotaFull", "DeploymentSetInstanceQuotaFull", "QuotaExceed.DeploymentSetInstanceQuotaFull", "OperationDenied.DeploymentSetNoStock",
+		"QuotaExceeded.PrivateIpAddress", "CategoryNotSupported", "InvalidDiskCategory.NotSupported":
 		return true
 	default:
 		return false

@@ -306,6 +306,66 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 	})
 }
 
+// TestLostAnswerOfAnotherTokenIsAwaited: the tokens that derive from parameters differ, so that they do not prevent a second
+// instance.
+func TestLostAnswerOfAnotherTokenIsAwaited(t *testing.T) {
+	t.Parallel()
+	faults := make(chan alibabafake.Fault, 4)
+	w := newEnv(t, alibabafake.Options{ListDelay: 20, Faults: func(action string) alibabafake.Fault {
+		if action == "RunInstances" && len(faults) > 0 {
+			return <-faults
+		}
+		return alibabafake.Fault{}
+	}})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	create := func(userData string) {
+		t.Helper()
+		req.UserData = []byte("#cloud-config\nhostname: " + userData + "\n")
+		if _, err := d.Create(t.Context(), req); err == nil {
+			t.Fatal("the creation succeeded")
+		}
+	}
+	faults <- alibabafake.Fault{Status: http.StatusForbidden, Code: "OperationDenied.Other", Message: "It is denied."} // binds the token to its parameters
+	create("a")
+	w.advance(3 * time.Minute)
+	create("b")
+	w.advance(3 * time.Minute)
+	faults <- alibabafake.Fault{}
+	faults <- alibabafake.Fault{Lost: true} // of the request with another token
+	create("c")
+	create("d")
+	if left := w.cloud.Leftovers(); len(left) != 3 {
+		t.Errorf("%q exist, want one instance with its disk and its network interface", left)
+	}
+}
+
+// TestListThatIsBehindAnotherOne: the answer to the creation was lost, and one list has the instance before another one has it.
+func TestListThatIsBehindAnotherOne(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	w.cloud.FailNext(alibabafake.Fault{Lost: true})
+	if _, err := d.Create(t.Context(), req); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	created, err := d.Create(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := identity
+	id.ProviderID = created.ProviderID
+	w.cloud.Hide(created.ID, 1)
+	if _, err := d.Get(t.Context(), id); err != nil {
+		t.Errorf("while a list is behind: %v", err)
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, w)
+}
+
 // TestTokensThatCannotBeUsed: a request that is being carried out is waited for, and one that failed is followed by another.
 func TestTokensThatCannotBeUsed(t *testing.T) {
 	t.Parallel()

@@ -218,6 +218,8 @@ func TestImagesAreFound(t *testing.T) {
 		"one by a pattern of several parts": {infrav1.AlibabaImage{Name: "*24_04*alibase_202601*"}, alibabafake.OldImage},
 		"one by its ID":                     {infrav1.AlibabaImage{ID: alibabafake.OldImage}, alibabafake.OldImage},
 		"one of the account":                {infrav1.AlibabaImage{Name: "nodes-*", Owner: "self"}, alibabafake.OwnImage},
+		"one of a family of the account":    {infrav1.AlibabaImage{Family: "nodes"}, alibabafake.OwnImage},
+		"one of a family of others":         {infrav1.AlibabaImage{Family: "nodes", Owner: "others", OwnerID: ptr.To[int64](6543210987654321)}, alibabafake.SharedImage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -69,7 +69,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 	}{
 		"no image":                  {func(s *infrav1.AlibabaMachineSpec) { s.Image = infrav1.AlibabaImage{} }, "spec.image"},
 		"an image twice":            {func(s *infrav1.AlibabaMachineSpec) { s.Image.ID = "m-1" }, "exactly one of id, family and name"},
-		"an owner without a name":   {func(s *infrav1.AlibabaMachineSpec) { s.Image.Owner = "self" }, "owner is where the name is looked for"},
+		"an owner of an ID":         {func(s *infrav1.AlibabaMachineSpec) { s.Image = infrav1.AlibabaImage{ID: "m-1", Owner: "self"} }, "leave it out with id"},
 		"others without an account": {func(s *infrav1.AlibabaMachineSpec) { s.Image = infrav1.AlibabaImage{Name: "nodes", Owner: "others"} }, "with owner others it must be set"},
 		"an account without others": {func(s *infrav1.AlibabaMachineSpec) {
 			s.Image = infrav1.AlibabaImage{Name: "nodes", OwnerID: ptr.To[int64](1)}

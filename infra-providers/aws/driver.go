@@ -161,8 +161,11 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return driver.Instance{}, err
 	}
 	if len(found) > 0 {
-		d.creations.Delete(req.Identity)
-		return req.Identity.Checked(found[0])
+		own, err := req.Identity.Checked(found[0])
+		if err == nil {
+			d.creations.AddListed(own)
+		}
+		return own, err
 	}
 	if created, ok := d.creations.Instance(req.Identity); ok {
 		return req.Identity.Checked(created)
@@ -175,7 +178,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return driver.Instance{}, err
 	}
 	out, err := d.api.RunInstances(ctx, request)
-	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity) >= createcache.Window {
+	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity) {
 		// The instance of that token was terminated, or never existed: EC2 also binds a token to the parameters of a
 		// request that it refused. The next token derives from the parameters, so it matches them.
 		request.ClientToken = aws.String(createcache.ClientToken(*request))

@@ -5,7 +5,7 @@ package v1alpha1
 
 // AlibabaImage names an image by its ID, or the newest one of a family or of a name.
 // +kubebuilder:validation:XValidation:rule="[has(self.id), has(self.family), has(self.name)].filter(set, set).size() == 1",message="exactly one of id, family and name must be set"
-// +kubebuilder:validation:XValidation:rule="has(self.name) || !has(self.owner)",message="owner is where the name is looked for: leave it out without name"
+// +kubebuilder:validation:XValidation:rule="!has(self.id) || !has(self.owner)",message="owner is whose images have the family or the name: leave it out with id"
 // +kubebuilder:validation:XValidation:rule="has(self.ownerID) == (has(self.owner) && self.owner == 'others')",message="ownerID is the account of an image of others: with owner others it must be set, otherwise not"
 type AlibabaImage struct {
 	// id is the image's ID, such as ubuntu_24_04_x64_20G_alibase_20241016.vhd or m-bp1g7004ksh0oeuc1234.
@@ -15,20 +15,21 @@ type AlibabaImage struct {
 	ID string `json:"id,omitempty"`
 
 	// family is the image family, such as acs:ubuntu_24_04_x64 of Alibaba Cloud, or one of your own. Its newest available
-	// image is used.
+	// image of the owner is used.
 	// +optional
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=128
 	Family string `json:"family,omitempty"`
 
-	// name is the image's name, in which * stands for any text. The newest available image is used.
+	// name is the image's name, in which * stands for any text. The newest available image of the owner is used.
 	// +optional
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=128
 	Name string `json:"name,omitempty"`
 
-	// owner is whose images have the name: system for those of Alibaba Cloud, self, marketplace, or others for images that
-	// another account shares. Default system.
+	// owner is whose images have the family or the name: system for those of Alibaba Cloud, self, marketplace, or others for
+	// images that another account shares. Default system for a name and for a family that begins with acs:, and self for any
+	// other family.
 	// +optional
 	// +kubebuilder:validation:Enum=system;self;marketplace;others
 	Owner string `json:"owner,omitempty"`

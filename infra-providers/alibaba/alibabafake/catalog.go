@@ -19,17 +19,20 @@ import (
 type imageInfo struct {
 	id, name, family, owner, architecture, created, status string
 	size                                                   int32
+	// ownerID is the account of an image of others.
+	ownerID string
 }
 
 // images are the images of the cloud, by ID.
 var images = map[string]imageInfo{
-	Image:    {Image, Image, Family, "system", "x86_64", "2026-11-01T00:00:00Z", "Available", 20},
-	OldImage: {OldImage, OldImage, Family, "system", "x86_64", "2026-01-01T00:00:00Z", "Available", 20},
+	Image:    {Image, Image, Family, "system", "x86_64", "2026-11-01T00:00:00Z", "Available", 20, ""},
+	OldImage: {OldImage, OldImage, Family, "system", "x86_64", "2026-01-01T00:00:00Z", "Available", 20, ""},
 	"ubuntu_24_04_arm64_20G_alibase_20261102.vhd": {
-		"ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "acs:ubuntu_24_04_arm64", "system", "arm64", "2026-11-02T00:00:00Z", "Available", 20,
+		"ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "acs:ubuntu_24_04_arm64", "system", "arm64", "2026-11-02T00:00:00Z", "Available", 20, "",
 	},
-	OwnImage:  {OwnImage, "nodes-1", "nodes", "self", "x86_64", "2026-10-01T00:00:00Z", "Available", 60},
-	GoneImage: {GoneImage, "nodes-0", "nodes-before", "self", "x86_64", "2025-10-01T00:00:00Z", "Deprecated", 60},
+	OwnImage:    {OwnImage, "nodes-1", "nodes", "self", "x86_64", "2026-10-01T00:00:00Z", "Available", 60, ""},
+	SharedImage: {SharedImage, "nodes-2", "nodes", "others", "x86_64", "2026-11-20T00:00:00Z", "Available", 20, SharedBy},
+	GoneImage:   {GoneImage, "nodes-0", "nodes-before", "self", "x86_64", "2025-10-01T00:00:00Z", "Deprecated", 60, ""},
 }
 
 // vSwitches are the zones of the vSwitches.
@@ -58,7 +61,7 @@ func describeImages(p url.Values) any {
 	statuses := strings.Split(p.Get("Status"), ",")
 	for _, id := range slices.Sorted(maps.Keys(images)) {
 		of := images[id]
-		for parameter, value := range map[string]string{"ImageId": of.id, "ImageFamily": of.family, "ImageOwnerAlias": of.owner} {
+		for parameter, value := range map[string]string{"ImageId": of.id, "ImageFamily": of.family, "ImageOwnerAlias": of.owner, "ImageOwnerId": of.ownerID} {
 			if wanted := p.Get(parameter); wanted != "" && wanted != value {
 				of = imageInfo{}
 			}

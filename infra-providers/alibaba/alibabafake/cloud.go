@@ -31,9 +31,13 @@ const (
 	// OwnImage belongs to the account, and GoneImage is not available any more.
 	OwnImage  = "m-gw8own00000000000001"
 	GoneImage = "m-gw8gone0000000000001"
-	VSwitchA  = "vsw-gw8a00000000000001"
-	VSwitchB  = "vsw-gw8b00000000000001"
-	Group     = "sg-gw8nodes000000000001"
+	// SharedImage is one that the account SharedBy shares without having been asked. It is newer than OwnImage, and has the same
+	// family.
+	SharedImage = "m-gw8shared00000000001"
+	SharedBy    = "6543210987654321"
+	VSwitchA    = "vsw-gw8a00000000000001"
+	VSwitchB    = "vsw-gw8b00000000000001"
+	Group       = "sg-gw8nodes000000000001"
 	// NoStock is an instance type that is sold out, and OnlyInA one that only ZoneA has.
 	NoStock = "ecs.g8i.48xlarge"
 	OnlyInA = "ecs.gn7i-c8g1.2xlarge"
@@ -61,8 +65,8 @@ type Options struct {
 	Faults func(action string) Fault
 	// ListDelay is the number of calls of DescribeInstances that omit a new instance.
 	ListDelay int
-	// TagDelay is the number of reads that show a new instance without its tags.
-	TagDelay int
+	// TagDelay is the number of reads that show a new instance without its tags, and DiskTagDelay those that show a new disk so.
+	TagDelay, DiskTagDelay int
 	// PendingReads and StoppingReads are the numbers of reads that return an instance as pending and, after its release, as
 	// stopping.
 	PendingReads, StoppingReads int
@@ -127,6 +131,7 @@ type disk struct {
 	// own is true for a disk that was created with its instance, and local for one that cannot be detached from it.
 	own, local bool
 	tags       map[string]string
+	untagged   int
 }
 
 type nic struct {
@@ -166,6 +171,13 @@ func (c *Cloud) FailNext(fault Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nextFaults = append(c.nextFaults, fault)
+}
+
+// Hide omits an instance from a number of calls of DescribeInstances, as a server does that is behind.
+func (c *Cloud) Hide(id string, calls int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.find(id).hidden = calls
 }
 
 // HideNext omits the next instance from a number of calls of DescribeInstances.

@@ -73,9 +73,10 @@ func (i *instance) shownTags() map[string]string {
 	return i.tags
 }
 
-// shownTags are the tags that a read shows: those of a disk that was created with an instance are as late as the instance's.
+// shownTags are the tags that a read shows: those of a disk that was created with an instance are as late as the instance's, or
+// later.
 func (d *disk) shownTags() map[string]string {
-	if d.own && d.of != nil && d.of.untagged > 0 {
+	if d.untagged > 0 || d.own && d.of != nil && d.of.untagged > 0 {
 		return nil
 	}
 	return d.tags
@@ -146,6 +147,7 @@ func (c *Cloud) describeDisks(p url.Values) (any, error) {
 			item.Tags.Tag = append(item.Tags.Tag, &ecs.DescribeDisksResponseBodyDisksDiskTagsTag{TagKey: &key, TagValue: dara.String(d.tags[key])})
 		}
 		answer.Disks.Disk = append(answer.Disks.Disk, item)
+		d.untagged = max(0, d.untagged-1)
 	}
 	return answer, nil
 }

@@ -161,7 +161,7 @@ func (c *Cloud) boot(p map[string]string) *instance {
 }
 
 func (c *Cloud) addDisk(of *instance, p map[string]string, kind, category string, deleteWithInstance bool) *disk {
-	created := &disk{id: c.next("d"), kind: kind, category: category, of: of, deleteWithInstance: deleteWithInstance, own: true, tags: tagsOf(p)}
+	created := &disk{id: c.next("d"), kind: kind, category: category, of: of, deleteWithInstance: deleteWithInstance, own: true, tags: tagsOf(p), untagged: c.options.DiskTagDelay}
 	c.disks[created.id] = created
 	return created
 }

@@ -33,8 +33,16 @@ func refuse(status int, code, format string, args ...any) *refusal {
 	return &refusal{status: status, code: code, message: fmt.Sprintf(format, args...)}
 }
 
+// maxURL is how many bytes a URL may have. That of the real servers is not published; longer ones are refused by the proxy in
+// front of the API.
+const maxURL = 8 << 10
+
 // ServeHTTP implements http.Handler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if len(r.RequestURI) > maxURL {
+		http.Error(w, "<html><head><title>414 Request-URI Too Large</title></head></html>", http.StatusRequestURITooLong)
+		return
+	}
 	action := r.Header.Get("x-acs-action")
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

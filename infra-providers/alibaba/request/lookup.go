@@ -23,8 +23,27 @@ import (
 	"drover.io/runtime/expiring"
 )
 
-// OwnerSystem is the owner of the images of Alibaba Cloud.
-const OwnerSystem = "system"
+// The owners of images: Alibaba Cloud, and the account itself.
+const (
+	ownerSystem = "system"
+	ownerSelf   = "self"
+)
+
+// systemFamily begins the families of Alibaba Cloud. No other account may have one that begins so.
+const systemFamily = "acs:"
+
+// DefaultOwner returns whose images are looked for, empty for an ID. Any account may share an image with any other, under any
+// name and family but those of Alibaba Cloud, and ECS finds it if no owner is named.
+func DefaultOwner(image infrav1.AlibabaImage) string {
+	switch {
+	case image.Name != "", strings.HasPrefix(image.Family, systemFamily):
+		return ownerSystem
+	case image.Family != "":
+		return ownerSelf
+	default:
+		return ""
+	}
+}
 
 // cacheTTL is how long an answer is cached: long enough for a burst of machines, short enough for a new image to be found soon.
 const cacheTTL = time.Minute

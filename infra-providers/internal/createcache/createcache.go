@@ -72,6 +72,20 @@ func (c *Cache) AddCreated(instance driver.Instance) {
 	c.mismatched.Delete(key)
 }
 
+// AddListed adds an instance that the cloud lists although no request for it was answered: another answer may be behind that
+// list, so it is known for as long as one that the cloud answered with. Of one that is terminated nothing is kept.
+func (c *Cache) AddListed(instance driver.Instance) {
+	key := machine(instance.Identity)
+	switch {
+	case instance.State == driver.Terminated:
+		c.Delete(instance.Identity)
+	case c.unanswered.Has(key):
+		c.AddCreated(instance)
+	default:
+		c.mismatched.Delete(key)
+	}
+}
+
 // AddUnanswered adds a request whose answer was lost: it may have created an instance at a place, which is empty where
 // the cloud chose it.
 func (c *Cache) AddUnanswered(id driver.Identity, place string) { c.unanswered.Set(machine(id), place) }
@@ -86,11 +100,12 @@ func (c *Cache) UnansweredElsewhere(id driver.Identity, place string) bool {
 	return ok && (place == "" || earlier != place)
 }
 
-// AddMismatch adds that the cloud has stored the client token of an instance with other parameters, and returns for how long
-// that has been so.
-func (c *Cache) AddMismatch(id driver.Identity) time.Duration {
+// AddMismatch adds that the cloud has stored the client token of an instance with other parameters. It returns whether another
+// token may be used: once that has been so for the window, and no answer is missing, no request has created an instance that the
+// cloud does not list.
+func (c *Cache) AddMismatch(id driver.Identity) bool {
 	since, _ := c.mismatched.GetOrSet(machine(id), c.clock.Now())
-	return c.clock.Since(since)
+	return c.clock.Since(since) >= Window && !c.Unanswered(id)
 }
 
 // AddRefusal adds that the cloud refused a request for a place, so that the next one has another client token: with the same
@@ -105,7 +120,7 @@ func (c *Cache) Refusals(id driver.Identity, place string) int {
 	return refused
 }
 
-// Delete deletes what is known of the creation of an instance that is listed or deleted.
+// Delete deletes what is known of the creation of an instance that is deleted.
 func (c *Cache) Delete(id driver.Identity) {
 	c.created.Delete(machine(id))
 	c.unanswered.Delete(machine(id))

@@ -35,6 +35,16 @@ func TestCache(t *testing.T) {
 		"has a created instance":                       {func(c *createcache.Cache, _ func(time.Duration)) { c.AddCreated(created) }, state{ByUID: true, ByID: true, InStartupWindow: true}},
 		"has an unanswered request":                    {func(c *createcache.Cache, _ func(time.Duration)) { c.AddUnanswered(byUID, "") }, state{Unanswered: true, InStartupWindow: true}},
 		"resolves an unanswered request by its answer": {func(c *createcache.Cache, _ func(time.Duration)) { c.AddUnanswered(byUID, ""); c.AddCreated(created) }, state{ByUID: true, ByID: true, InStartupWindow: true}},
+		"has an instance that is listed before its request is answered": {func(c *createcache.Cache, _ func(time.Duration)) {
+			c.AddUnanswered(byUID, "")
+			c.AddListed(created)
+		}, state{ByUID: true, ByID: true, InStartupWindow: true}},
+		"has no instance that is listed as terminated": {func(c *createcache.Cache, _ func(time.Duration)) {
+			c.AddCreated(created)
+			c.AddUnanswered(byUID, "")
+			c.AddListed(driver.Instance{ProviderID: created.ProviderID, Identity: tagged, State: driver.Terminated})
+		}, state{InStartupWindow: true}},
+		"has no older instance that is listed": {func(c *createcache.Cache, _ func(time.Duration)) { c.AddListed(created) }, state{InStartupWindow: true}},
 		"deletes an instance": {func(c *createcache.Cache, _ func(time.Duration)) {
 			c.AddUnanswered(byUID, "")
 			c.AddCreated(created)
@@ -67,18 +77,59 @@ func TestCache(t *testing.T) {
 	}
 }
 
-func TestAddMismatchReturnsItsDuration(t *testing.T) {
+// TestAnotherTokenAfterAMismatch may be used after the window, unless a request since then has no answer: it may have created an
+// instance with another one of the tokens that derive from parameters.
+func TestAnotherTokenAfterAMismatch(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	c := createcache.New(clock)
-	first := c.AddMismatch(of("u"))
-	clock.SetTime(clock.Now().Add(time.Minute))
-	c.AddUnanswered(of("other"), "")
-	again := c.AddMismatch(of("u"))
-	c.AddCreated(driver.Instance{Identity: of("u")})
-	after := c.AddMismatch(of("u"))
-	if diff := cmp.Diff([]time.Duration{0, time.Minute, 0}, []time.Duration{first, again, after}); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for name, test := range map[string]struct {
+		steps func(c *createcache.Cache, wait func(time.Duration))
+		want  bool
+	}{
+		"the first time":   {func(*createcache.Cache, func(time.Duration)) {}, false},
+		"after the window": {func(c *createcache.Cache, wait func(time.Duration)) { c.AddMismatch(of("u")); wait(createcache.Window) }, true},
+		"to the end of it": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("u"))
+			wait(createcache.Window - 1)
+		}, false},
+		"of another instance": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("other"))
+			wait(createcache.Window)
+		}, false},
+		"after an instance": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("u"))
+			wait(createcache.Window)
+			c.AddCreated(driver.Instance{Identity: of("u")})
+		}, false},
+		"after a listed one": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("u"))
+			wait(createcache.Window)
+			c.AddListed(driver.Instance{Identity: of("u")})
+		}, false},
+		"without an answer": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("u"))
+			wait(createcache.Window)
+			c.AddUnanswered(of("u"), "a")
+		}, false},
+		"of another request": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("u"))
+			wait(createcache.Window)
+			c.AddUnanswered(of("other"), "a")
+		}, true},
+		"once it was awaited": {func(c *createcache.Cache, wait func(time.Duration)) {
+			c.AddMismatch(of("u"))
+			c.AddUnanswered(of("u"), "a")
+			wait(createcache.Window)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			c := createcache.New(clock)
+			test.steps(c, func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) })
+			if got := c.AddMismatch(of("u")); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
 	}
 }
 
