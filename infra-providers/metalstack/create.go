@@ -15,9 +15,15 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
+// ignition is the format of user data that no machine can read.
+const ignition = "ignition"
+
 // Create implements driver.Driver.
 func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	req.Identity.ProviderID = ""
+	if req.Format == ignition {
+		return driver.Instance{}, invalid("bootstrap data", "the installer of metal-stack has an Ignition that does not read version 3 of its configuration: use an operating system with cloud-init")
+	}
 	machine := permanent(req.Identity)
 	if _, busy := d.creating.LoadOrStore(machine, true); busy {
 		return driver.Instance{}, errBusy

@@ -130,6 +130,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestIgnitionIsRefused before anything is called.
+func TestIgnitionIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	req := newRequest(t, identity)
+	req.Format = "ignition"
+	if _, err := w.connect(t).Create(t.Context(), req); !driver.IsInvalidConfiguration(err) || len(w.cloud.Calls()) > 0 {
+		t.Errorf("got %v after %q", err, w.cloud.Calls())
+	}
+}
+
 // TestTagNeedsAnAdministrator, and nothing else does.
 func TestTagNeedsAnAdministrator(t *testing.T) {
 	t.Parallel()
