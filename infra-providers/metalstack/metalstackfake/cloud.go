@@ -120,7 +120,7 @@ func Start(options Options) (*Cloud, error) {
 	c.addDefaults()
 	c.http = httptest.NewServer(c)
 	c.Endpoint = c.http.URL
-	router, err := newRouter(c.Endpoint)
+	router, err := newRouter()
 	if err != nil {
 		c.Close()
 		return nil, err

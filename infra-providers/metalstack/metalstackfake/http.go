@@ -15,7 +15,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi2"
 	"github.com/getkin/kin-openapi/openapi2conv"
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
@@ -72,7 +71,8 @@ var handlers = map[string]func(*Cloud, request) (any, *refusal){
 	"updateMachine":       updateMachine,
 }
 
-func newRouter(endpoint string) (routers.Router, error) {
+// newRouter returns the router of the description, at any address.
+func newRouter() (routers.Router, error) {
 	var described openapi2.T
 	if err := json.Unmarshal(description, &described); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func newRouter(endpoint string) (routers.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	document.Servers = openapi3.Servers{{URL: endpoint}}
+	document.Servers = nil
 	return legacy.NewRouter(document)
 }
 
@@ -107,7 +107,6 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Cloud) answer(r *http.Request) (operation string, status int, body []byte, refused *refusal) {
-	r.URL.Scheme, r.URL.Host = "http", r.Host
 	route, params, err := c.router.FindRoute(r)
 	if err != nil {
 		c.violations = append(c.violations, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
