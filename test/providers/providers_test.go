@@ -87,7 +87,7 @@ var clouds = []*cloud{
 		providerID: regexp.MustCompile(`^metal://fra-equ0[12]/[0-9a-f-]{36}$`),
 		// The address of the machine is allocated before it, and goes with it.
 		budget: map[string]int{"POST /v1/machine/allocate": 1, "DELETE /v1/machine/{id}/free": 1, "POST /v1/ip/allocate": 1},
-		read:   "GET /v1/machine/{id}", reads: 7,
+		read:   "GET /v1/machine/{id}", reads: 5,
 	},
 	{
 		name: "openstack", kind: "OpenStackMachineTemplate", sizes: [2][]string{{"m1.small", "nova"}, {"m1.small", "zone-b"}},
