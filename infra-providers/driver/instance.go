@@ -240,4 +240,7 @@ type Image struct {
 	// Architecture is the CPU architecture in Kubernetes' words: amd64, arm64, ppc64le or s390x. It is empty
 	// when the cloud reports none, or another.
 	Architecture string
+	// Warning is what a user of the image has to know although it can be used, such as that it expires soon; empty for nothing. Its
+	// text MUST stay the same from call to call.
+	Warning string
 }

@@ -83,6 +83,13 @@ var clouds = []*cloud{
 		providerID: regexp.MustCompile(`^kubevirt://drover-[0-9a-f-]{36}$`),
 	},
 	{
+		name: "metalstack", kind: "MetalStackMachineTemplate", sizes: [2][]string{{"c1-xlarge-x86", "fra-equ01"}, {"c2-xlarge-x86", "fra-equ02"}},
+		providerID: regexp.MustCompile(`^metal://fra-equ0[12]/[0-9a-f-]{36}$`),
+		// The address of the machine is allocated before it, and goes with it.
+		budget: map[string]int{"POST /v1/machine/allocate": 1, "DELETE /v1/machine/{id}/free": 1, "POST /v1/ip/allocate": 1},
+		read:   "GET /v1/machine/{id}", reads: 5,
+	},
+	{
 		name: "openstack", kind: "OpenStackMachineTemplate", sizes: [2][]string{{"m1.small", "nova"}, {"m1.small", "zone-b"}},
 		providerID: regexp.MustCompile(`^openstack:///[0-9a-f-]{36}$`),
 		budget:     map[string]int{"POST /compute/v2.1/servers": 1, "DELETE /compute/v2.1/servers/{id}": 1},

@@ -47,6 +47,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&KubeVirtMachineTemplate{}, &KubeVirtMachineTemplateList{},
 		&YandexMachine{}, &YandexMachineList{},
 		&YandexMachineTemplate{}, &YandexMachineTemplateList{},
+		&MetalStackMachine{}, &MetalStackMachineList{},
+		&MetalStackMachineTemplate{}, &MetalStackMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -18,6 +18,7 @@ import (
 	"drover.io/infra-providers/google/googlefake"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/kubevirt/kubevirtfake"
+	"drover.io/infra-providers/metalstack/metalstackfake"
 	"drover.io/infra-providers/openstack/openstackfake"
 	"drover.io/infra-providers/yandex/yandexfake"
 	"drover.io/runtime/envtest"
@@ -39,6 +40,7 @@ var clouds = map[string]func(address string) (cloud, error){
 	"google":       newFakeGoogle,
 	"hetzner":      newFakeHetzner,
 	"kubevirt":     newFakeKubeVirt,
+	"metalstack":   newFakeMetalStack,
 	"openstack":    newFakeOpenStack,
 	"vsphere":      newFakeVSphere,
 	"yandex":       newFakeYandex,
@@ -123,6 +125,14 @@ func newFakeKubeVirt(string) (cloud, error) {
 	served := http.NewServeMux()
 	served.HandleFunc(credentialsKey, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(kubeconfig) })
 	return cloud{served, player.Leftovers}, nil
+}
+
+func newFakeMetalStack(string) (cloud, error) {
+	api, err := metalstackfake.Start(metalstackfake.Options{InstallDelay: 3, ReleaseDelay: 1, WipeDelay: 5})
+	if err != nil {
+		return cloud{}, err
+	}
+	return cloud{api, func() []string { return append(api.Leftovers(), api.Violations()...) }}, nil
 }
 
 func newFakeOpenStack(address string) (cloud, error) {

@@ -61,6 +61,9 @@ func setValid[M driver.Machine](template driver.Template[M], found machineProper
 	if found.image.ID != "" {
 		message = fmt.Sprintf("the image is %q", found.image.ID)
 	}
+	if found.image.Warning != "" {
+		message += ": " + found.image.Warning
+	}
 	setReady(template, metav1.ConditionTrue, ValidReason, message)
 }
 

@@ -81,6 +81,10 @@ var clouds = map[string]cloudTemplates{
 		{"flatcar", "flatcar", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/flatcar-stable}"}}, {"rhel", "rhel", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/rhel-9}"}},
 		{"rocky", "rocky", image{Name: "${KUBEVIRT_IMAGE:=registry.example.org/rocky-9}"}},
 	}},
+	// The images are those of metal-stack, by operating system and version.
+	"metalstack": {kind: "MetalStackMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{Name: "${METALSTACK_IMAGE:=ubuntu-24.04}"}}, {"debian", "debian", image{Name: "${METALSTACK_IMAGE:=debian-13}"}},
+	}},
 	// The images are those of the folder standard-images, by family. Flatcar and RHEL are not among them.
 	"yandex": {kind: "YandexMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{Name: "ubuntu-2404-lts"}}, {"debian", "debian", image{Name: "${YANDEX_IMAGE_FAMILY:=debian-12}"}},

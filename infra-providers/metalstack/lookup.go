@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metalstack
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/metal-stack/metal-go/api/client/filesystemlayout"
+	"github.com/metal-stack/metal-go/api/client/image"
+	"github.com/metal-stack/metal-go/api/client/ip"
+	"github.com/metal-stack/metal-go/api/client/network"
+	"github.com/metal-stack/metal-go/api/client/partition"
+	"github.com/metal-stack/metal-go/api/client/project"
+	"github.com/metal-stack/metal-go/api/client/size"
+	"github.com/metal-stack/metal-go/api/models"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
+)
+
+const (
+	// lookupTTL is how long sizes and networks are cached, and imageTTL how long the newest image is.
+	lookupTTL = 10 * time.Minute
+	imageTTL  = time.Minute
+	// expiryWarning is how long before an image expires a template warns of it.
+	expiryWarning = 14 * 24 * time.Hour
+)
+
+// machineFeature is what the images of machines have, unlike those of firewalls.
+const machineFeature = "machine"
+
+// image returns the image of a spec: itself, or the newest of those with this operating system and version.
+func (d *Driver) image(ctx context.Context, spec string) (*models.V1ImageResponse, error) {
+	found, err := lookup.Cached(&d.images, "image", spec, func() (*models.V1ImageResponse, error) {
+		found, err := d.client.api.Image.FindLatestImage(image.NewFindLatestImageParamsWithContext(ctx).WithID(spec), nil)
+		if err != nil {
+			return nil, fmt.Errorf("reading the image: %w", err)
+		}
+		return found.Payload, nil
+	})
+	switch {
+	case isRefused(err): // a name of another form is an error of the content
+		return nil, invalid("spec.image", "there is no image %q", spec)
+	case err != nil:
+		return nil, err
+	case !slices.Contains(found.Features, machineFeature):
+		return nil, invalid("spec.image", "the image %q is not for machines", value(found.ID))
+	}
+	if expires := time.Time(value(found.ExpirationDate)); !expires.After(d.clock.Now()) {
+		return nil, invalid("spec.image", "the image %q has expired at %s", value(found.ID), expires.UTC().Format(time.RFC3339))
+	}
+	return found, nil
+}
+
+// size returns a size.
+func (d *Driver) size(ctx context.Context, id string) (*models.V1SizeResponse, error) {
+	found, err := lookup.Cached(&d.lookups, "size", id, func() (*models.V1SizeResponse, error) {
+		found, err := d.client.api.Size.FindSize(size.NewFindSizeParamsWithContext(ctx).WithID(id), nil)
+		if err != nil {
+			return nil, fmt.Errorf("reading the size: %w", err)
+		}
+		return found.Payload, nil
+	})
+	if isNotFound(err) {
+		return nil, invalid("spec.size", "there is no size %q", id)
+	}
+	return found, err
+}
+
+// privateNetwork returns the private network of a configuration. What it is cannot change, so a cached one will do.
+func (d *Driver) privateNetwork(ctx context.Context, config InstanceConfig) (*models.V1NetworkResponse, error) {
+	const field = "spec.privateNetworks"
+	found, err := lookup.Cached(&d.lookups, "network", config.Network, func() (*models.V1NetworkResponse, error) {
+		return d.network(ctx, config.Network)
+	})
+	switch {
+	case isNotFound(err):
+		return nil, invalid(field, "there is no network %q", config.Network)
+	case err != nil:
+		return nil, err
+	case found.Partitionid != config.Partition:
+		return nil, invalid(field, "the network %q is in the partition %q, not in %q", config.Network, found.Partitionid, config.Partition)
+	case found.Projectid != d.project:
+		return nil, invalid(field, "the network %q does not belong to the project", config.Network)
+	case value(found.Privatesuper) || value(found.Underlay) || found.Parentnetworkid == "":
+		return nil, invalid(field, "the network %q is not a private network of a project", config.Network)
+	}
+	return found, nil
+}
+
+func (d *Driver) network(ctx context.Context, id string) (*models.V1NetworkResponse, error) {
+	found, err := d.client.api.Network.FindNetwork(network.NewFindNetworkParamsWithContext(ctx).WithID(id), nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading network %q: %w", id, err)
+	}
+	return found.Payload, nil
+}
+
+// families returns the address families of a network, IPv4 first.
+func families(of *models.V1NetworkResponse) (all []string) {
+	for _, prefix := range of.Prefixes {
+		parsed, err := netip.ParsePrefix(prefix)
+		if err != nil {
+			continue
+		}
+		if family := familyOf(parsed.Addr()); !slices.Contains(all, family) {
+			all = append(all, family)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func familyOf(address netip.Addr) string {
+	if address.Is4() {
+		return models.V1IPAllocateRequestAddressfamilyIPV4
+	}
+	return models.V1IPAllocateRequestAddressfamilyIPV6
+}
+
+// missing returns the error of the field that names what the API does not have, or nil.
+func (d *Driver) missing(ctx context.Context, config InstanceConfig) error {
+	spec := config.Spec
+	for _, check := range []struct {
+		field, id string
+		read      func(string) error
+	}{
+		{"spec.partition", config.Partition, func(id string) error {
+			_, err := d.client.api.Partition.FindPartition(partition.NewFindPartitionParamsWithContext(ctx).WithID(id), nil)
+			return err
+		}},
+		{"spec.filesystemLayout", spec.FilesystemLayout, func(id string) error {
+			_, err := d.client.api.Filesystemlayout.GetFilesystemLayout(filesystemlayout.NewGetFilesystemLayoutParamsWithContext(ctx).WithID(id), nil)
+			return err
+		}},
+	} {
+		if check.id == "" {
+			continue
+		}
+		if err := check.read(check.id); isNotFound(err) {
+			return invalid(check.field, "there is none with the ID %q", check.id)
+		} else if err != nil {
+			return fmt.Errorf("reading %q: %w", check.id, err)
+		}
+	}
+	for n, wanted := range spec.Networks {
+		if _, err := d.network(ctx, wanted.NetworkID); isNotFound(err) {
+			return invalid(fmt.Sprintf("spec.networks[%d].networkID", n), "there is no network %q", wanted.NetworkID)
+		} else if err != nil {
+			return err
+		}
+	}
+	return d.missingIP(ctx, config)
+}
+
+// missingIP returns the error of an address that the machine cannot have, or nil.
+func (d *Driver) missingIP(ctx context.Context, config InstanceConfig) error {
+	networks := []string{config.Network}
+	for _, wanted := range config.Spec.Networks {
+		networks = append(networks, wanted.NetworkID)
+	}
+	for n, address := range config.Spec.IPs {
+		field := fmt.Sprintf("spec.ips[%d]", n)
+		found, err := d.client.api.IP.FindIP(ip.NewFindIPParamsWithContext(ctx).WithID(address), nil)
+		switch {
+		case isNotFound(err):
+			return invalid(field, "the address %s is not allocated", address)
+		case err != nil:
+			return fmt.Errorf("reading address %s: %w", address, err)
+		case value(found.Payload.Projectid) != d.project:
+			return invalid(field, "the address %s does not belong to the project", address)
+		case !slices.Contains(networks, value(found.Payload.Networkid)):
+			return invalid(field, "the address %s is in none of the networks of the machine", address)
+		}
+	}
+	return nil
+}
+
+// projectOf returns the project.
+func (d *Driver) projectOf(ctx context.Context) (*models.V1ProjectResponse, error) {
+	found, err := d.client.api.Project.FindProject(project.NewFindProjectParamsWithContext(ctx).WithID(d.project), nil)
+	if isNotFound(err) {
+		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("the project %q does not exist, or the credentials may not read it", d.project)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the project: %w", err)
+	}
+	return found.Payload, nil
+}
