@@ -52,8 +52,10 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceCo
 			return driver.Instance{}, err
 		}
 		if outcome.vm != "" {
-			p.known(outcome.vm, d.now())
-			break
+			if err := d.learn(ctx, req.Identity, p, outcome.vm); err != nil {
+				return driver.Instance{}, err
+			}
+			return d.readCreated(ctx, req.Identity, p)
 		}
 		reason := p.Reason
 		p.forget()
@@ -62,9 +64,6 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		}
 	}
 	if p.VM != "" {
-		if err := d.store(ctx, req.Identity, p); err != nil {
-			return driver.Instance{}, err
-		}
 		return d.readCreated(ctx, req.Identity, p)
 	}
 	return driver.Instance{}, d.request(ctx, req, host, p)
@@ -94,9 +93,10 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 		return errCopied
 	case found != "":
 		p.forget()
-		p.known(found, d.now())
+		return d.learn(ctx, req.Identity, p, found)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // outcome is what became of a request for a virtual machine.
@@ -207,14 +207,11 @@ func (d *Driver) lookUp(ctx context.Context, id driver.Identity, host string, al
 	if err != nil {
 		return "", fmt.Errorf("searching for virtual machine %s: %w", host, err)
 	}
-	if own := own(id, found); own != "" {
+	if own := own(id, found); own != "" || !all {
 		return own, nil
 	}
 	var other error
 	for listed, err := range d.all(ctx) {
-		if !all {
-			break
-		}
 		if err != nil {
 			return "", err
 		}

@@ -30,7 +30,9 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 			return err
 		}
 		target = outcome.vm
-		p.known(target, d.now())
+		if err := d.learn(ctx, id, p, target); err != nil {
+			return err
+		}
 	}
 	listed, err := d.readOrList(ctx, id, target)
 	if err != nil || listed == nil {

@@ -159,14 +159,17 @@ func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (d
 	case outcome.vm == "":
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine of machine %q", id.Name)}
 	}
+	if err := d.learn(ctx, id, p, outcome.vm); err != nil {
+		return driver.Instance{}, err
+	}
 	read, err := d.client.info(ctx, outcome.vm)
 	switch {
 	case err != nil:
 		return driver.Instance{}, err
 	case read == nil:
-		return driver.Instance{}, errUnreadable
+		return d.getUnreadable(ctx, id, p, outcome.vm)
 	default:
-		return id.Checked(d.toInstance(read, id, p.record))
+		return d.checked(ctx, id, p, read)
 	}
 }
 

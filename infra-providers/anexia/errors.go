@@ -118,7 +118,8 @@ func toCreateError(err error, missing string) error {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		field := "spec"
 		for _, name := range slices.Sorted(maps.Keys(failed.fields)) {
-			if known := fields[strings.FieldsFunc(name, func(r rune) bool { return r == '.' || r == '[' })[0]]; known != "" {
+			parameter, _, _ := strings.Cut(strings.ReplaceAll(name, "[", "."), ".")
+			if known := fields[parameter]; known != "" {
 				field = known
 				break
 			}

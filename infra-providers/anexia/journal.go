@@ -142,6 +142,15 @@ func (p *page) forget() { p.record = record{Host: p.Host} }
 // known records the virtual machine of a machine.
 func (p *page) known(vm string, now time.Time) { p.VM, p.Known = vm, now }
 
+// learn records the virtual machine of a machine that is known now.
+func (d *Driver) learn(ctx context.Context, id driver.Identity, p *page, vm string) error {
+	if p.VM == vm || p.copied {
+		return nil
+	}
+	p.known(vm, d.now())
+	return d.store(ctx, id, p)
+}
+
 // checked returns a virtual machine that was read if it is the machine's own, and records that it was: from then on it is gone
 // when it is missing. The next read repeats a write that failed.
 func (d *Driver) checked(ctx context.Context, id driver.Identity, p *page, read *info) (driver.Instance, error) {
