@@ -73,6 +73,9 @@ func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target stri
 // deprovision requests the removal of a virtual machine whose name was checked, and records it.
 func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, target string) error {
 	d.infos.Delete(target)
+	if task, ok := d.removals.Get(target); ok && p.Removal != task {
+		return d.recordRemoval(ctx, id, p, target, task) // it could not be recorded before
+	}
 	answer, err := d.client.deprovision(ctx, target)
 	switch {
 	case isNotFound(err), isConflict(err): // it is gone, or its removal was requested before by a call whose answer was lost
@@ -82,8 +85,13 @@ func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, t
 	case answer.Identifier == "":
 		return errNoTask
 	}
+	d.removals.Set(target, answer.Identifier)
+	return d.recordRemoval(ctx, id, p, target, answer.Identifier)
+}
+
+func (d *Driver) recordRemoval(ctx context.Context, id driver.Identity, p *page, target, task string) error {
 	p.VM, p.Known = target, time.Time{}
-	p.Removal, p.Removed = answer.Identifier, d.now()
+	p.Removal, p.Removed = task, d.now()
 	return d.store(ctx, id, p)
 }
 

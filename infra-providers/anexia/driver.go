@@ -78,6 +78,8 @@ type Driver struct {
 	// over has the attempts of this process that were not sent or that the cloud refused, tasks the answers to the others.
 	over  expiring.Map[string, struct{}]
 	tasks expiring.Map[string, string]
+	// removals has the tasks of removals, by the virtual machine.
+	removals expiring.Map[string, string]
 	// absent has the host names that no list had a moment ago.
 	absent expiring.Map[string, struct{}]
 	// infos has what was read of virtual machines that run, templates those that were found.
@@ -107,6 +109,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 	}
 	d.over.Clock, d.over.TTL = options.Clock, memoryTime
 	d.tasks.Clock, d.tasks.TTL = options.Clock, memoryTime
+	d.removals.Clock, d.removals.TTL = options.Clock, memoryTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
 	d.infos.Clock, d.infos.TTL = options.Clock, infoTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime

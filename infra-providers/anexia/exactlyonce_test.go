@@ -256,8 +256,8 @@ func TestForgedJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry.Data = strings.Replace(entry.Data, `"host"`, `"vm":"`+other.ID+`","host"`, 1)
-	if _, err := w.journal.Write(t.Context(), mine, entry); err != nil {
+	forged := strings.Replace(entry.Data, `"host"`, `"vm":"`+other.ID+`","host"`, 1)
+	if _, err := w.journal.Write(t.Context(), mine, entry, forged); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.connect(t).Get(t.Context(), mine); !driver.IsNotOwned(err) {
@@ -280,7 +280,7 @@ func TestCopiedJournal(t *testing.T) {
 	}
 	mine := identity
 	mine.UID, mine.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
-	if _, err := w.journal.Write(t.Context(), mine, driver.Entry{Data: copied.Data}); err != nil {
+	if _, err := w.journal.Write(t.Context(), mine, driver.Entry{}, copied.Data); err != nil {
 		t.Fatal(err)
 	}
 	d := w.connect(t)

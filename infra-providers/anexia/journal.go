@@ -70,7 +70,7 @@ var (
 // page is the journal of one machine while a call lasts.
 type page struct {
 	record
-	version string
+	entry driver.Entry
 	// missing is true where there is no object that could have a journal, copied where the entry is another machine's.
 	missing, copied bool
 }
@@ -91,7 +91,7 @@ func (d *Driver) load(ctx context.Context, id driver.Identity) (*page, error) {
 	case err != nil:
 		return nil, err
 	}
-	p := &page{version: entry.Version}
+	p := &page{entry: entry}
 	if entry.Data == "" {
 		p.Host = host
 		return p, nil
@@ -128,12 +128,11 @@ func (d *Driver) store(ctx context.Context, id driver.Identity, p *page) error {
 	if err != nil {
 		return err
 	}
-	entry, err := d.journal.Write(ctx, id, driver.Entry{Data: string(text), Version: p.version})
-	if err != nil {
-		return err
+	entry, err := d.journal.Write(ctx, id, p.entry, string(text))
+	if err == nil {
+		p.entry = entry
 	}
-	p.version = entry.Version
-	return nil
+	return err
 }
 
 // forget returns to a machine for which nothing was requested.

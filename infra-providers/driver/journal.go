@@ -22,9 +22,9 @@ type Journal interface {
 	// Read returns the entry of a machine from the API server itself. It is empty if nothing was written. Read fails with
 	// NotFoundError if there is no object of that name with the identity's UID, as after its removal.
 	Read(ctx context.Context, id Identity) (Entry, error)
-	// Write replaces an entry that was read, and returns it as it is now. It fails with an error that passes if the object
-	// has changed since, so that only one of two callers writes; after any error the entry may be written or not.
-	Write(ctx context.Context, id Identity, entry Entry) (Entry, error)
+	// Write replaces the data of an entry that was read, and returns it as it is now. It fails with an error that passes if
+	// the entry has changed since, so that only one of two callers writes; after any error the entry may be written or not.
+	Write(ctx context.Context, id Identity, read Entry, data string) (Entry, error)
 	// List returns the entries of all machines of the cloud, which may be a moment old. Their identities have no provider
 	// ID.
 	List(ctx context.Context) ([]MachineEntry, error)

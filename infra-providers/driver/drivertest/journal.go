@@ -85,7 +85,7 @@ func (j *Journal) Read(ctx context.Context, id driver.Identity) (driver.Entry, e
 }
 
 // Write implements driver.Journal.
-func (j *Journal) Write(ctx context.Context, id driver.Identity, entry driver.Entry) (driver.Entry, error) {
+func (j *Journal) Write(ctx context.Context, id driver.Identity, read driver.Entry, data string) (driver.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Entry{}, err
 	}
@@ -99,11 +99,11 @@ func (j *Journal) Write(ctx context.Context, id driver.Identity, entry driver.En
 	switch {
 	case fault == NotWritten:
 		return driver.Entry{}, errUnwritten
-	case entry.Version != j.versions[key]:
+	case read.Version != j.versions[key]:
 		return driver.Entry{}, errConflict
 	}
 	j.version++
-	entry.Version = strconv.Itoa(j.version)
+	entry := driver.Entry{Data: data, Version: strconv.Itoa(j.version)}
 	id.ProviderID = ""
 	j.entries[key], j.versions[key] = driver.MachineEntry{Identity: id, Data: entry.Data}, entry.Version
 	if fault == AnswerLost {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package journal keeps the journals of drivers whose clouds have neither tags nor tokens: one entry for each machine, in
-// an annotation of its object. It reads from the API server itself and writes only what was not changed since, so that of
-// two callers one writes. Package account passes it to such drivers; what an entry says is theirs.
+// an annotation of its object. It reads from the API server itself and writes only an entry that was not changed since, so
+// that of two callers one writes. Package account passes it to such drivers; what an entry says is theirs.
 package journal
 
 import (
@@ -55,15 +55,33 @@ func entryOf(machine driver.Machine) driver.Entry {
 	return driver.Entry{Data: machine.GetAnnotations()[infrav1.JournalAnnotation], Version: machine.GetResourceVersion()}
 }
 
+// attempts is how often a write is repeated while something else of the object changes.
+const attempts = 5
+
 // Write implements driver.Journal.
-func (j Journal[M]) Write(ctx context.Context, id driver.Identity, entry driver.Entry) (driver.Entry, error) {
-	var value any
-	if entry.Data != "" {
-		value = entry.Data
+func (j Journal[M]) Write(ctx context.Context, id driver.Identity, read driver.Entry, data string) (driver.Entry, error) {
+	for range attempts {
+		written, err := j.patch(ctx, id, read.Version, data)
+		if !apierrors.IsConflict(err) {
+			return written, err
+		}
+		current, err := j.Read(ctx, id)
+		if err != nil {
+			return driver.Entry{}, err
+		}
+		if current.Data != read.Data {
+			break
+		}
+		read = current
 	}
+	return driver.Entry{}, fmt.Errorf("writing the journal of machine %q: it has changed", id.Name)
+}
+
+// patch writes an entry if the object has a version.
+func (j Journal[M]) patch(ctx context.Context, id driver.Identity, version, data string) (driver.Entry, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": entry.Version,
-		"annotations":     map[string]any{infrav1.JournalAnnotation: value},
+		"resourceVersion": version,
+		"annotations":     map[string]any{infrav1.JournalAnnotation: data},
 	}})
 	if err != nil {
 		return driver.Entry{}, err
@@ -71,11 +89,7 @@ func (j Journal[M]) Write(ctx context.Context, id driver.Identity, entry driver.
 	machine := j.NewMachine()
 	machine.SetNamespace(id.Owner.Namespace)
 	machine.SetName(id.Name)
-	err = j.Client.Patch(ctx, machine, client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case apierrors.IsConflict(err):
-		return driver.Entry{}, fmt.Errorf("writing the journal of machine %q: the object has changed", id.Name) //nolint:errorlint // the text of a conflict is not stable
-	case err != nil:
+	if err := j.Client.Patch(ctx, machine, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return driver.Entry{}, fmt.Errorf("writing the journal: %w", err)
 	}
 	return entryOf(machine), nil
