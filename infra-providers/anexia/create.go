@@ -110,7 +110,7 @@ type outcome struct {
 func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outcome, error) {
 	host, ok := hostName(id)
 	pending := p.Attempt != "" && !d.over.Has(p.Attempt)
-	if p.Attempt != "" && p.Task == "" {
+	if p.Task == "" {
 		p.Task, _ = d.tasks.Get(p.Attempt)
 	}
 	if pending && p.Task != "" && p.Failed.IsZero() {
@@ -122,16 +122,7 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outc
 	if !ok {
 		return outcome{}, nil
 	}
-	var early error
-	switch {
-	case p.copied:
-		early = errCopied
-	case !pending:
-	case !p.Failed.IsZero() && d.clock.Since(p.Failed) <= settleTime:
-		early = errSettling
-	case p.Failed.IsZero() && d.clock.Since(p.Requested) <= provisioningTime:
-		early = errUnknown
-	}
+	early := d.undecided(p, pending)
 	if early != nil && !p.copied && d.absent.Has(host) {
 		return outcome{}, early
 	}
@@ -141,6 +132,20 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outc
 	}
 	d.absent.Set(host, struct{}{})
 	return outcome{}, early
+}
+
+// undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.
+func (d *Driver) undecided(p *page, pending bool) error {
+	switch {
+	case p.copied:
+		return errCopied
+	case pending && !p.Failed.IsZero() && d.clock.Since(p.Failed) <= settleTime:
+		return errSettling
+	case pending && p.Failed.IsZero() && d.clock.Since(p.Requested) <= provisioningTime:
+		return errUnknown
+	default:
+		return nil
+	}
 }
 
 // await returns the virtual machine of a task, an UnfinishedError while the task runs, and nothing if it failed or does not exist

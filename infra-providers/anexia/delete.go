@@ -34,6 +34,10 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 			return err
 		}
 	}
+	over, err := d.removalIsOver(ctx, p)
+	if err != nil {
+		return err
+	}
 	listed, err := d.readOrList(ctx, id, target)
 	if err != nil || listed == nil {
 		return err
@@ -41,10 +45,8 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 	if _, err := id.Checked(d.toListed(*listed, id, p.record)); err != nil {
 		return err
 	}
-	if p.Removal != "" && p.VM == listed.Identifier {
-		if over, err := d.removalIsOver(ctx, p); err != nil || !over {
-			return err
-		}
+	if p.Removal != "" && p.VM == listed.Identifier && !over {
+		return nil
 	}
 	return d.deprovision(ctx, id, p, listed.Identifier)
 }
@@ -95,8 +97,12 @@ func (d *Driver) recordRemoval(ctx context.Context, id driver.Identity, p *page,
 	return d.store(ctx, id, p)
 }
 
-// removalIsOver reports whether the task of a removal is over, however it ended, or is not known any more.
+// removalIsOver reports whether there is a task of a removal that is over, however it ended, or is not known any more. It is
+// read before the virtual machine, which a task that ended successfully does not leave.
 func (d *Driver) removalIsOver(ctx context.Context, p *page) (bool, error) {
+	if p.Removal == "" {
+		return false, nil
+	}
 	progress, err := d.client.progress(ctx, p.Removal)
 	switch {
 	case isNotFound(err):

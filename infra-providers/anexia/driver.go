@@ -134,22 +134,20 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if known == "" {
 		return d.getUnknown(ctx, id, p)
 	}
-	read, err := d.client.info(ctx, known)
+	over, err := d.removalIsOver(ctx, p)
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	if read == nil {
-		return d.getUnreadable(ctx, id, p, known)
+	read, err := d.client.info(ctx, known)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case read == nil:
+		return d.getUnreadable(ctx, id, p, known, over)
 	}
 	found, err := d.checked(ctx, id, p, read)
-	if err != nil || p.Removal == "" {
-		return found, err
-	}
-	if over, err := d.removalIsOver(ctx, p); err != nil || over {
-		found.StepDue = true // it was carried out and the virtual machine is still there
-		return found, err
-	}
-	return found, nil
+	found.StepDue = over // the removal was over before this read, and the virtual machine is still there
+	return found, err
 }
 
 // getUnknown returns the virtual machine of a machine whose journal has none: of a request that is not answered, or of an
@@ -170,7 +168,7 @@ func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (d
 	case err != nil:
 		return driver.Instance{}, err
 	case read == nil:
-		return d.getUnreadable(ctx, id, p, outcome.vm)
+		return d.getUnreadable(ctx, id, p, outcome.vm, false)
 	default:
 		return d.checked(ctx, id, p, read)
 	}
@@ -178,7 +176,7 @@ func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (d
 
 // getUnreadable returns a virtual machine that a direct read does not show. It is gone if no list has it either, and if it
 // was readable before or was removed by a task that is over.
-func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page, known string) (driver.Instance, error) {
+func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page, known string, removed bool) (driver.Instance, error) {
 	for listed, err := range d.all(ctx) {
 		if err != nil {
 			return driver.Instance{}, err
@@ -188,15 +186,7 @@ func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page,
 		}
 		return id.Checked(d.toListed(listed, id, p.record))
 	}
-	gone := p.Known.IsZero() || d.clock.Since(p.Known) > settleTime
-	if !gone && p.Removal != "" {
-		over, err := d.removalIsOver(ctx, p)
-		if err != nil {
-			return driver.Instance{}, err
-		}
-		gone = over
-	}
-	if gone {
+	if removed || p.Known.IsZero() || d.clock.Since(p.Known) > settleTime {
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine %s", known)}
 	}
 	if p.Removal != "" {

@@ -225,16 +225,24 @@ func (d definition) check() error {
 		return invalid("disk_gb", "is out of range")
 	case d.Sockets > 0 && d.CPUs%d.Sockets != 0:
 		return invalid("sockets", "do not divide the cores")
+	case d.SSH == "" && d.Password == "":
+		return invalid("ssh", "a key or a password is required")
+	case err != nil || len(script) == 0:
+		return invalid("script", "is not Base64")
+	default:
+		return d.checkTypes()
+	}
+}
+
+// checkTypes returns which type of a definition does not exist.
+func (d definition) checkTypes() error {
+	switch {
 	case !slices.Contains(diskTypes, d.DiskType):
 		return invalid("disk_type", "is unknown")
 	case !slices.Contains(cpuTypes, d.CPUPerformanceType):
 		return invalid("cpu_performance_type", "is unknown")
 	case !slices.Contains([]string{"", ZoneA, ZoneB}, d.AvailabilityZone):
 		return invalid("availability_zone", "is unknown")
-	case d.SSH == "" && d.Password == "":
-		return invalid("ssh", "a key or a password is required")
-	case err != nil || len(script) == 0:
-		return invalid("script", "is not Base64")
 	}
 	for _, disk := range d.AdditionalDisks {
 		if disk.GB < 1 || disk.Type == "" || !slices.Contains(diskTypes, disk.Type) {
