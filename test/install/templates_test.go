@@ -23,6 +23,7 @@ import (
 var required = map[string]string{
 	"CLUSTER_NAME": "edge", "NAMESPACE": "default", "KUBERNETES_VERSION": "v1.36.3", "CONTROL_PLANE_ENDPOINT_HOST": "api.example.test",
 	"ALIBABA_REGION_ID": "eu-central-1", "ALIBABA_ZONE_ID": "eu-central-1a", "ALIBABA_VSWITCH_ID": "vsw-gw8q2m4v6x8z0b2d4f6h8", "ALIBABA_SECURITY_GROUP_ID": "sg-gw8a1b2c3d4e5f6g7h8i",
+	"ANEXIA_LOCATION_ID": "52b5f6b2fd3a4a7eaaedf1a7c019e9ea", "ANEXIA_VLAN_ID": "166fa87362c8498f8c4aa6d1c5b9042c",
 	"AWS_REGION": "eu-central-1", "AWS_SUBNET_ID": "subnet-0123456789abcdef0", "AWS_SECURITY_GROUP_ID": "sg-0123456789abcdef0",
 	"AZURE_RESOURCE_GROUP": "nodes", "AZURE_LOCATION": "westeurope",
 	"AZURE_SUBNET_ID": "/subscriptions/0b1f6471-1bf0-4dda-aec3-cb9272f09590/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes",

@@ -102,7 +102,7 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stac
 	args := []string{"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false"}
 	env := os.Environ()
 	switch c.name {
-	case "alibaba", "aws":
+	case "alibaba", "anexia", "aws":
 		args = append(args, "--endpoint="+c.api)
 	case "azure":
 		args = append(args, "--endpoint="+c.api, "--authority-host="+c.api)

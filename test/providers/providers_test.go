@@ -29,6 +29,9 @@ const waitTimeout = 5 * time.Minute
 // azureMachines is the path of a virtual machine of Azure.
 const azureMachines = "providers/Microsoft.Compute/virtualMachines/{name}"
 
+// anexiaMachines is the path of a virtual machine of the Anexia Engine.
+const anexiaMachines = "/api/vsphere/v1/provisioning/vm.json/{id}"
+
 // yandexServices begins the calls of Yandex Compute Cloud.
 const yandexServices = "POST /yandex.cloud.compute.v1."
 
@@ -40,6 +43,13 @@ var clouds = []*cloud{
 		providerID: regexp.MustCompile(`^alicloud://eu-central-1\.i-gw8[0-9a-f]{15}$`),
 		budget:     map[string]int{"RunInstances": 1, "DeleteInstance": 1},
 		read:       "DescribeInstances by ID", reads: 6,
+	},
+	{
+		name: "anexia", kind: "AnexiaMachineTemplate", sizes: [2][]string{{"2"}, {"4"}},
+		providerID: regexp.MustCompile(`^anexia://[0-9a-f]{32}$`),
+		// An address is reserved before the virtual machine is requested, and goes with it.
+		budget: map[string]int{"POST " + anexiaMachines + "/templates/{id}": 1, "DELETE " + anexiaMachines: 1, "POST /api/ipam/v1/address/reserve/ip/count.json": 1},
+		read:   "GET /api/vsphere/v1/info.json/{id}/info", reads: 12,
 	},
 	{
 		name: "aws", kind: "AWSMachineTemplate", sizes: [2][]string{{"m7i.large"}, {"m7i.xlarge"}},

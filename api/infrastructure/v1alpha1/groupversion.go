@@ -48,7 +48,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&YandexMachine{}, &YandexMachineList{},
 		&YandexMachineTemplate{}, &YandexMachineTemplateList{},
 		&MetalStackMachine{}, &MetalStackMachineList{},
+		&AnexiaMachine{}, &AnexiaMachineList{},
 		&MetalStackMachineTemplate{}, &MetalStackMachineTemplateList{},
+		&AnexiaMachineTemplate{}, &AnexiaMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

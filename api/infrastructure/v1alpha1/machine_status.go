@@ -28,6 +28,11 @@ const (
 	// lost. Credentials that lead to another account are not used for this machine.
 	AccountAnnotation = "infrastructure.drover.io/account"
 
+	// JournalAnnotation records what the driver of a cloud without tags and idempotency tokens has requested there. It is
+	// written before and after each request for the machine, by the provider only, and is kept across a move to another
+	// management cluster.
+	JournalAnnotation = "infrastructure.drover.io/journal"
+
 	// ReleaseAnnotation removes a machine without its instance, if it is no longer known whether the instance
 	// is this machine's. Its value is the providerID of the instance, which stays in the cloud and is the user's
 	// from then on.

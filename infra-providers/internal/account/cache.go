@@ -105,6 +105,8 @@ type Options struct {
 	Now            func() time.Time
 	// Changed is called when a cloud reports, or a list shows, that an instance changed.
 	Changed func(driver.Identity)
+	// Journal is where the drivers of clouds without tags and tokens keep their journals.
+	Journal driver.Journal
 	// Interval is the time between two lists of an account; zero reads each instance by itself.
 	Interval time.Duration
 	// Workers are how many callers there are, of which no account and no namespace may hold all; zero is no limit.

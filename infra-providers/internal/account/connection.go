@@ -106,6 +106,9 @@ func (c *connection[C]) known() string {
 // open wraps a connected driver. From the outside in: the share in the workers; the inventory, so that its answers are
 // not calls; the throttle; deadlines and metrics.
 func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *connection[C] {
+	if journaled, ok := connected.(driver.Journaled); ok && c.options.Journal != nil {
+		journaled.UseJournal(c.options.Journal)
+	}
 	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	var attached driver.AttachedObjectLister
 	if able, ok := connected.(driver.AttachedObjectLister); ok {

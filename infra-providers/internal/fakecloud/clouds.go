@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/simulator"
 
 	"drover.io/infra-providers/alibaba/alibabafake"
+	"drover.io/infra-providers/anexia/anexiafake"
 	"drover.io/infra-providers/aws/awsfake"
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
@@ -34,6 +35,7 @@ type cloud struct {
 // clouds start each cloud, to be served at an address.
 var clouds = map[string]func(address string) (cloud, error){
 	"alibaba":      newFakeAlibaba,
+	"anexia":       newFakeAnexia,
 	"aws":          newFakeAWS,
 	"azure":        newFakeAzure,
 	"digitalocean": newFakeDigitalOcean,
@@ -52,6 +54,11 @@ func newFakeAlibaba(string) (cloud, error) {
 		return cloud{}, err
 	}
 	return cloud{ecs, func() []string { return append(ecs.Leftovers(), ecs.Violations()...) }}, nil
+}
+
+func newFakeAnexia(string) (cloud, error) {
+	engine := anexiafake.New(anexiafake.Options{TaskReads: 1, InfoDelay: 1})
+	return cloud{engine, func() []string { return append(engine.Leftovers(), engine.Violations()...) }}, nil
 }
 
 func newFakeAWS(string) (cloud, error) {

@@ -111,6 +111,13 @@ func (p *provisioning[C]) Provision(ctx context.Context, id driver.Identity) (fo
 	return found, err
 }
 
+// UseJournal implements driver.Journaled for a driver that has this ability.
+func (s *faultyDriver[C]) UseJournal(journal driver.Journal) {
+	if journaled, able := s.Driver.(driver.Journaled); able {
+		journaled.UseJournal(journal)
+	}
+}
+
 // Delete implements driver.Driver.
 func (s *faultyDriver[C]) Delete(ctx context.Context, id driver.Identity) error {
 	s.answers.count("delete")

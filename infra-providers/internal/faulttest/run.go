@@ -24,6 +24,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/journal"
 	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -130,6 +131,7 @@ func (s *run[M, C]) restart() {
 		Live:   s.direct,
 		Accounts: account.NewCache(described, account.Options{
 			Secrets: s.direct, OwnCredentials: []string{account.EveryNamespace}, Now: s.clock.time, Changed: func(driver.Identity) {}, Interval: time.Minute,
+			Journal: journal.Journal[M]{NewMachine: described.NewMachine, NewMachineList: described.NewMachineList, Client: shaken, Live: s.direct},
 		}),
 		Events:  &events.FakeRecorder{},
 		Changes: &inframachine.Changes{},

@@ -25,6 +25,7 @@ import (
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/console"
 	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/journal"
 	"drover.io/infra-providers/internal/machinetemplate"
 	"drover.io/infra-providers/internal/orphan"
 	"drover.io/infra-providers/internal/restart"
@@ -60,6 +61,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		OwnCredentials: options.ownCredentials(),
 		Now:            time.Now,
 		Changed:        changes.Notify,
+		Journal:        journal.Journal[M]{NewMachine: cloud.NewMachine, NewMachineList: cloud.NewMachineList, Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
 		Interval:       options.InventoryInterval,
 		Workers:        options.WorkerCount,
 	})

@@ -508,7 +508,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		settings map[string]any
 		want     string
 	}{
-		"a provider that does not exist":    {settings("infrastructure.azure2", map[string]any{}), "infrastructure.azure2: there is no such provider: alibaba, aws,"},
+		"a provider that does not exist":    {settings("infrastructure.azure2", map[string]any{}), "infrastructure.azure2: there is no such provider: alibaba, anexia, aws,"},
 		"a manager that does not exist":     {settings("managers.webhook", map[string]any{"enabled": true}), "managers.webhook"},
 		"a setting that does not exist":     {settings("replica", 3), "replica"},
 		"a provider's unknown setting":      {settings("infrastructure.aws", map[string]any{"secret": "a"}), "secret"},

@@ -45,6 +45,10 @@ var clouds = map[string]cloudTemplates{
 		{"debian", "debian", image{"debian_12_*_${ALIBABA_IMAGE_ARCHITECTURE:=x64}_*", "name"}}, {"rocky", "rocky", image{"rockylinux_9_*_${ALIBABA_IMAGE_ARCHITECTURE:=x64}_*", "name"}},
 		{"rhel", "rhel", image{"${ALIBABA_IMAGE_FAMILY:=rhel-9}", "family"}},
 	}},
+	// The templates of a location have names of its own.
+	"anexia": {kind: "AnexiaMachineTemplate", flavors: []flavor{
+		{"", "ubuntu", image{Name: "${ANEXIA_TEMPLATE:=Ubuntu 24.04}"}}, {"debian", "debian", image{Name: "${ANEXIA_TEMPLATE:=Debian 12}"}},
+	}},
 	"aws": {kind: "AWSMachineTemplate", flavors: []flavor{
 		{"", "ubuntu", image{"ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-${ARCHITECTURE:=amd64}-server-*", "099720109477"}},
 		{"debian", "debian", image{"debian-13-${ARCHITECTURE:=amd64}-*", "136693071363"}},

@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anexia
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"drover.io/infra-providers/driver"
+)
+
+// Create implements driver.Driver. It takes several calls, because the cloud names a virtual machine only once it is provisioned.
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
+	req.Identity.ProviderID = ""
+	if err := checkRequest(req); err != nil {
+		return driver.Instance{}, err
+	}
+	host, ok := hostName(req.Identity)
+	if !ok {
+		return driver.Instance{}, invalid("metadata.annotations", "the identity %q is no UUID", req.Identity.UID)
+	}
+	p, err := d.load(ctx, req.Identity)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case p.missing:
+		return driver.Instance{}, errors.New("the object of the machine does not exist, so that nothing can be recorded")
+	}
+	created, err := d.create(ctx, req, host, p)
+	return created, toError(err)
+}
+
+func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceConfig], host string, p *page) (driver.Instance, error) {
+	switch {
+	case p.VM != "":
+		return d.readCreated(ctx, req.Identity, p)
+	case p.Attempt == "" || d.over.Has(p.Attempt):
+		if err := d.refuseOther(ctx, req, host, p); err != nil {
+			return driver.Instance{}, err
+		}
+	default:
+		outcome, err := d.outcome(ctx, req.Identity, p)
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		if outcome.vm != "" {
+			if err := d.learn(ctx, req.Identity, p, outcome.vm); err != nil {
+				return driver.Instance{}, err
+			}
+			return d.readCreated(ctx, req.Identity, p)
+		}
+		reason := p.Reason
+		p.forget()
+		if reason != "" {
+			return driver.Instance{}, errors.Join(fmt.Errorf("the provisioning failed and left nothing: %s", reason), d.store(ctx, req.Identity, p))
+		}
+	}
+	if p.VM != "" {
+		return d.readCreated(ctx, req.Identity, p)
+	}
+	return driver.Instance{}, d.request(ctx, req, host, p)
+}
+
+// readCreated returns the virtual machine of a machine that the journal has. One that cannot be read yet is Pending.
+func (d *Driver) readCreated(ctx context.Context, id driver.Identity, p *page) (driver.Instance, error) {
+	read, err := d.client.info(ctx, p.VM)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case read == nil:
+		return id.Checked(d.toListed(vm{Identifier: p.VM, Name: p.Host}, id, p.record))
+	default:
+		return d.checked(ctx, id, p, read)
+	}
+}
+
+// refuseOther looks for a virtual machine of a machine whose journal has none: its own, of an entry that was lost, is recorded,
+// and that of another one with this UID is an error. A machine that came from elsewhere is looked for in the list of all.
+func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[InstanceConfig], host string, p *page) error {
+	found, err := d.lookUp(ctx, req.Identity, host, p.copied || req.Since.IsZero())
+	switch {
+	case err != nil:
+		return err
+	case p.copied:
+		return errCopied
+	case found != "":
+		p.forget()
+		return d.learn(ctx, req.Identity, p, found)
+	default:
+		return nil
+	}
+}
+
+// outcome is what became of a request for a virtual machine.
+type outcome struct {
+	// vm is the virtual machine; empty where there is none and none can come.
+	vm string
+}
+
+// outcome returns the outcome of the request that the journal has, or an UnfinishedError while it is not known. Without a
+// request it is what the cloud has of the name.
+func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outcome, error) {
+	host, ok := hostName(id)
+	pending := p.Attempt != "" && !d.over.Has(p.Attempt)
+	if p.Task == "" {
+		p.Task, _ = d.tasks.Get(p.Attempt)
+	}
+	if pending && p.Task != "" && p.Failed.IsZero() {
+		vm, err := d.await(ctx, id, p)
+		if err != nil || vm != "" {
+			return outcome{vm}, err
+		}
+	}
+	if !ok {
+		return outcome{}, nil
+	}
+	early := d.undecided(p, pending)
+	if early != nil && !p.copied && d.absent.Has(host) {
+		return outcome{}, early
+	}
+	found, err := d.lookUp(ctx, id, cmp.Or(p.Host, host), true)
+	if err != nil || found != "" {
+		return outcome{found}, err
+	}
+	d.absent.Set(host, struct{}{})
+	return outcome{}, early
+}
+
+// undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.
+func (d *Driver) undecided(p *page, pending bool) error {
+	switch {
+	case p.copied:
+		return errCopied
+	case pending && !p.Failed.IsZero() && d.clock.Since(p.Failed) <= settleTime:
+		return errSettling
+	case pending && p.Failed.IsZero() && d.clock.Since(p.Requested) <= provisioningTime:
+		return errUnknown
+	default:
+		return nil
+	}
+}
+
+// await returns the virtual machine of a task, an UnfinishedError while the task runs, and nothing if it failed or does not exist
+// any more. A failure is recorded.
+func (d *Driver) await(ctx context.Context, id driver.Identity, p *page) (string, error) {
+	progress, err := d.client.progress(ctx, p.Task)
+	switch {
+	case isNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading the progress of the provisioning: %w", err)
+	case progress.failed():
+		p.Failed, p.Reason = d.now(), progress.reason()
+		if progress.VM != "" {
+			p.known(progress.VM, d.now())
+		}
+		return progress.VM, d.store(ctx, id, p)
+	case progress.Progress < complete:
+		return "", errProvisioning
+	default:
+		return progress.VM, nil
+	}
+}
+
+// complete is the progress of a task that is over.
+const complete = 100
+
+// States of a task.
+const (
+	taskFailed    = "-1"
+	taskSucceeded = "1"
+	taskRunning   = "2"
+	taskCancelled = "3"
+)
+
+// failed reports whether a task is over and has failed. Errors count only of one that is not running.
+func (t task) failed() bool {
+	switch t.Status {
+	case taskFailed, taskCancelled:
+		return true
+	case taskRunning, taskSucceeded:
+		return t.Progress >= complete && t.VM == "" && len(t.Errors) > 0
+	default:
+		return len(t.Errors) > 0
+	}
+}
+
+// maxReason is how many bytes of the reason of a failure are kept.
+const maxReason = 1024
+
+func (t task) reason() string {
+	text := strings.Join(t.Errors, "; ")
+	if t.Status == taskCancelled {
+		text = cmp.Or(text, "the task was cancelled")
+	}
+	text = cmp.Or(text, "the task has the status "+t.Status)
+	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+}
+
+// lookUp returns the identifier of the virtual machine of a machine by its name, or nothing. A search shows that there is one;
+// that there is none is concluded from the list of all only, because it is not known what else a search leaves out.
+func (d *Driver) lookUp(ctx context.Context, id driver.Identity, host string, all bool) (string, error) {
+	found, err := d.client.search(ctx, host)
+	if err != nil {
+		return "", fmt.Errorf("searching for virtual machine %s: %w", host, err)
+	}
+	if own := own(id, found); own != "" || !all {
+		return own, nil
+	}
+	var other error
+	for listed, err := range d.all(ctx) {
+		if err != nil {
+			return "", err
+		}
+		parsed, ok := parseName(listed.Name)
+		switch {
+		case !ok || parsed.uid != id.UID:
+		case parsed.of(id):
+			return listed.Identifier, nil
+		default:
+			_, other = id.Checked(d.toListed(listed, id, record{}))
+		}
+	}
+	return "", other
+}
+
+// own returns the first of the virtual machines that has the name of a machine, or nothing.
+func own(id driver.Identity, found []vm) string {
+	i := slices.IndexFunc(found, func(one vm) bool {
+		parsed, ok := parseName(one.Name)
+		return ok && parsed.uid == id.UID && parsed.of(id)
+	})
+	if i < 0 {
+		return ""
+	}
+	return found[i].Identifier
+}
+
+// request requests the virtual machine. The journal has the attempt before, and its task after.
+func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceConfig], host string, p *page) error {
+	image, err := d.findTemplate(ctx, req.Config)
+	if err != nil {
+		return err
+	}
+	p.Host = host
+	if err := d.reserveAddresses(ctx, req, p); err != nil {
+		return err
+	}
+	body, err := newProvision(req, host, p.Addresses)
+	if err != nil {
+		return err
+	}
+	p.Attempt, p.Requested, p.Task = string(uuid.NewUUID()), d.now(), ""
+	if err := d.store(ctx, req.Identity, p); err != nil {
+		d.over.Set(p.Attempt, struct{}{}) // it was not sent
+		return err
+	}
+	answer, err := d.client.provision(ctx, req.Config.Spec.LocationID, image.ID, body)
+	switch {
+	case isRefused(err):
+		d.over.Set(p.Attempt, struct{}{})
+		p.Attempt, p.Requested = "", time.Time{}
+		return errors.Join(toCreateError(err, "spec.locationID"), d.store(ctx, req.Identity, p))
+	case err != nil:
+		return fmt.Errorf("requesting the virtual machine: %w", err)
+	case answer.Identifier == "":
+		return errNoTask
+	}
+	d.tasks.Set(p.Attempt, answer.Identifier)
+	p.Task = answer.Identifier
+	if err := d.store(ctx, req.Identity, p); err != nil {
+		return err
+	}
+	return errProvisioning
+}
+
+// reserveAddresses reserves what the virtual machine needs and the journal does not have. A reservation that is lost before it is
+// recorded expires by itself.
+func (d *Driver) reserveAddresses(ctx context.Context, req driver.CreateRequest[InstanceConfig], p *page) error {
+	needed := addressesOf(req.Config)
+	reserved := make([]address, 0, len(needed))
+	for _, want := range needed {
+		i := slices.IndexFunc(p.Addresses, func(have address) bool {
+			return have.Network == want.Network && have.Prefix == want.Prefix && have.Until.Sub(d.clock.Now()) > reservationRest
+		})
+		if i >= 0 {
+			reserved = append(reserved, p.Addresses[i])
+		}
+	}
+	p.Addresses = reserved
+	for n, want := range needed {
+		if n < len(p.Addresses) && p.Addresses[n].Network == want.Network && p.Addresses[n].Prefix == want.Prefix {
+			continue
+		}
+		got, err := d.reserve(ctx, req.Config, want)
+		if err != nil {
+			return err
+		}
+		p.Addresses = slices.Insert(p.Addresses, n, got)
+		if err := d.store(ctx, req.Identity, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve reserves one address. Of this process, one caller at a time does.
+func (d *Driver) reserve(ctx context.Context, config InstanceConfig, want address) (address, error) {
+	select {
+	case d.reserving <- struct{}{}:
+	case <-ctx.Done():
+		return address{}, ctx.Err()
+	}
+	defer func() { <-d.reserving }()
+	want.Until = d.now().Add(reservationTime)
+	network := config.Spec.Networks[want.Network].VLANID
+	found, err := d.client.reserve(ctx, reservation{
+		Location: config.Spec.LocationID, VLAN: network, Prefix: want.Prefix, Count: 1, Seconds: int(reservationTime / time.Second),
+	})
+	field := fmt.Sprintf("spec.networks[%d]", want.Network)
+	switch {
+	case err != nil:
+		return address{}, toCreateError(fmt.Errorf("reserving an address: %w", err), field)
+	case len(found) == 0:
+		return address{}, &driver.InsufficientCapacityError{InstanceType: "address of VLAN " + network, Zone: config.Zone, OfRequest: true, Err: errors.New("no address is free")}
+	}
+	want.ID, want.IP = found[0].Identifier, found[0].Text
+	return want, nil
+}

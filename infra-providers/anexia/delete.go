@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anexia
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"drover.io/infra-providers/driver"
+)
+
+// Delete implements driver.Driver. A virtual machine that is being provisioned cannot be deprovisioned, so its deletion waits.
+// Its disks and its addresses go with it; an address that no virtual machine got cannot be released, and expires.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	return driver.WithoutInvalidConfiguration(toError(d.delete(ctx, id)))
+}
+
+func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
+	p, err := d.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	target := cmp.Or(parseProviderID(id.ProviderID), p.VM)
+	if target == "" {
+		outcome, err := d.outcome(ctx, id, p)
+		if err != nil || outcome.vm == "" {
+			return err
+		}
+		target = outcome.vm
+		if err := d.learn(ctx, id, p, target); err != nil {
+			return err
+		}
+	}
+	over, err := d.removalIsOver(ctx, p)
+	if err != nil {
+		return err
+	}
+	listed, err := d.readOrList(ctx, id, target)
+	if err != nil || listed == nil {
+		return err
+	}
+	if _, err := id.Checked(d.toListed(*listed, id, p.record)); err != nil {
+		return err
+	}
+	if p.Removal != "" && p.VM == listed.Identifier && !over {
+		return nil
+	}
+	return d.deprovision(ctx, id, p, listed.Identifier)
+}
+
+// readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it: another one of
+// the machine, too, which a request without an answer may have left. It is nil if there is none.
+func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target string) (*vm, error) {
+	read, err := d.client.info(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	if read != nil {
+		return &read.vm, nil
+	}
+	for listed, err := range d.all(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if parsed, ok := parseName(listed.Name); listed.Identifier == target || ok && parsed.uid == id.UID && parsed.of(id) {
+			return &listed, nil
+		}
+	}
+	return nil, nil
+}
+
+// deprovision requests the removal of a virtual machine whose name was checked, and records it.
+func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, target string) error {
+	d.infos.Delete(target)
+	if task, ok := d.removals.Get(target); ok && p.Removal != task {
+		return d.recordRemoval(ctx, id, p, target, task) // it could not be recorded before
+	}
+	answer, err := d.client.deprovision(ctx, target)
+	switch {
+	case isNotFound(err), isConflict(err): // it is gone, or its removal was requested before by a call whose answer was lost
+		return nil
+	case err != nil:
+		return fmt.Errorf("deprovisioning virtual machine %s: %w", target, err)
+	case answer.Identifier == "":
+		return errNoTask
+	}
+	d.removals.Set(target, answer.Identifier)
+	return d.recordRemoval(ctx, id, p, target, answer.Identifier)
+}
+
+func (d *Driver) recordRemoval(ctx context.Context, id driver.Identity, p *page, target, task string) error {
+	p.VM, p.Known = target, time.Time{}
+	p.Removal, p.Removed = task, d.now()
+	return d.store(ctx, id, p)
+}
+
+// removalIsOver reports whether there is a task of a removal that is over, however it ended, or is not known any more. It is
+// read before the virtual machine, which a task that ended successfully does not leave.
+func (d *Driver) removalIsOver(ctx context.Context, p *page) (bool, error) {
+	if p.Removal == "" {
+		return false, nil
+	}
+	progress, err := d.client.progress(ctx, p.Removal)
+	switch {
+	case isNotFound(err):
+		return d.clock.Since(p.Removed) > settleTime, nil
+	case err != nil:
+		return false, fmt.Errorf("reading the progress of the removal: %w", err)
+	default:
+		return progress.failed() || progress.Progress >= complete || d.clock.Since(p.Removed) > provisioningTime, nil
+	}
+}

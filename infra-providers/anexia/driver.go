@@ -1,0 +1,308 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anexia
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/runtime/expiring"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=anexiamachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=anexiamachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=anexiamachinetemplates,verbs=list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=anexiamachinetemplates/status,verbs=patch
+
+const (
+	// maxPageSize is the number of virtual machines on a page of a list.
+	maxPageSize = 100
+	// infoTime is how long a list shows what was read of a virtual machine that runs.
+	infoTime = 10 * time.Minute
+	// absentTime is the pause between two looks for a virtual machine whose request had no answer.
+	absentTime = 30 * time.Second
+	// lookupTime is how long a template that was found is used.
+	lookupTime = time.Minute
+	// memoryTime is how long a process remembers what became of its requests; no longer than that counts.
+	memoryTime = 2 * provisioningTime
+)
+
+// Options are the settings of the provider.
+type Options struct {
+	// Endpoint is the URL of the Engine; empty means https://engine.anexia-it.com.
+	Endpoint string
+	// PageSize is the number of virtual machines on a page of a list; zero means 100.
+	PageSize int
+	// Clock is the real clock if it is nil.
+	Clock clock.PassiveClock
+}
+
+// Cloud returns the description of Anexia. The limits are cautious, because Anexia does not publish those of requests.
+func Cloud(options Options) driver.Cloud[*infrav1.AnexiaMachine, InstanceConfig] {
+	reserving := make(chan struct{}, 1)
+	return driver.Cloud[*infrav1.AnexiaMachine, InstanceConfig]{
+		Name:           "anexia",
+		NewMachine:     func() *infrav1.AnexiaMachine { return &infrav1.AnexiaMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.AnexiaMachineList{} },
+		NewTemplate:    func() driver.Template[*infrav1.AnexiaMachine] { return &infrav1.AnexiaMachineTemplate{} },
+		Config:         NewInstanceConfig,
+		Account:        toAccount,
+		Limits:         driver.Limits{PerSecond: 2, Burst: 20},
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+			return connect(options, reserving, account, credentials)
+		},
+	}
+}
+
+// Driver implements driver.Driver, driver.Journaled, driver.AccountIdentifier, driver.CapacityProvider and driver.ImageFinder.
+type Driver struct {
+	client  *client
+	journal driver.Journal
+	clock   clock.PassiveClock
+	vlan    string
+	size    int
+	// reserving is held while an address is being reserved: the cloud may give one to two callers at the same moment.
+	reserving chan struct{}
+
+	// over has the attempts of this process that were not sent or that the cloud refused, tasks the answers to the others.
+	over  expiring.Map[string, struct{}]
+	tasks expiring.Map[string, string]
+	// removals has the tasks of removals, by the virtual machine.
+	removals expiring.Map[string, string]
+	// absent has the host names that no list had a moment ago.
+	absent expiring.Map[string, struct{}]
+	// infos has what was read of virtual machines that run, templates those that were found.
+	infos     expiring.Map[string, *info]
+	templates expiring.Map[string, any]
+}
+
+// connect reads the token from the key token of the Secret, or from ANEXIA_TOKEN. It makes no call.
+func connect(options Options, reserving chan struct{}, account driver.Account, credentials driver.Credentials) (*Driver, error) {
+	token, source := os.Getenv("ANEXIA_TOKEN"), "the environment variable ANEXIA_TOKEN"
+	if account.SecretName != "" {
+		token, source = string(credentials["token"]), fmt.Sprintf("the key token of Secret %q", account.SecretName)
+	}
+	token = strings.TrimSpace(token)
+	switch {
+	case token == "":
+		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("%s has no API token", source)}
+	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("%s has characters that no API token has", source)}
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	d := &Driver{
+		client: newClient(options.Endpoint, token), clock: options.Clock, vlan: account.Region,
+		size: cmp.Or(options.PageSize, maxPageSize), reserving: reserving,
+	}
+	d.over.Clock, d.over.TTL = options.Clock, memoryTime
+	d.tasks.Clock, d.tasks.TTL = options.Clock, memoryTime
+	d.removals.Clock, d.removals.TTL = options.Clock, memoryTime
+	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
+	d.infos.Clock, d.infos.TTL = options.Clock, infoTime
+	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime
+	return d, nil
+}
+
+// UseJournal implements driver.Journaled.
+func (d *Driver) UseJournal(journal driver.Journal) { d.journal = journal }
+
+// Get implements driver.Driver. What may still appear is not reported as missing.
+func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := d.get(ctx, id)
+	return found, driver.WithoutInvalidConfiguration(toError(err))
+}
+
+func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	p, err := d.load(ctx, id)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	known := cmp.Or(parseProviderID(id.ProviderID), p.VM)
+	if known == "" {
+		return d.getUnknown(ctx, id, p)
+	}
+	over, err := d.removalIsOver(ctx, p)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	read, err := d.client.info(ctx, known)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case read == nil:
+		return d.getUnreadable(ctx, id, p, known, over)
+	}
+	found, err := d.checked(ctx, id, p, read)
+	found.StepDue = over // the removal was over before this read, and the virtual machine is still there
+	return found, err
+}
+
+// getUnknown returns the virtual machine of a machine whose journal has none: of a request that is not answered, or of an
+// entry that was lost.
+func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (driver.Instance, error) {
+	outcome, err := d.outcome(ctx, id, p)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case outcome.vm == "":
+		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine of machine %q", id.Name)}
+	}
+	if err := d.learn(ctx, id, p, outcome.vm); err != nil {
+		return driver.Instance{}, err
+	}
+	read, err := d.client.info(ctx, outcome.vm)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case read == nil:
+		return d.getUnreadable(ctx, id, p, outcome.vm, false)
+	default:
+		return d.checked(ctx, id, p, read)
+	}
+}
+
+// getUnreadable returns a virtual machine that a direct read does not show. It is gone if no list has it either, and if it
+// was readable before or was removed by a task that is over.
+func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page, known string, removed bool) (driver.Instance, error) {
+	for listed, err := range d.all(ctx) {
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		if parsed, ok := parseName(listed.Name); listed.Identifier != known && (!ok || parsed.uid != id.UID || !parsed.of(id)) {
+			continue
+		}
+		return id.Checked(d.toListed(listed, id, p.record))
+	}
+	if removed || p.Known.IsZero() || d.clock.Since(p.Known) > settleTime {
+		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine %s", known)}
+	}
+	if p.Removal != "" {
+		return id.Checked(d.toListed(vm{Identifier: known, Name: p.Host}, id, p.record))
+	}
+	return driver.Instance{}, errUnreadable
+}
+
+// List implements driver.Driver. A list of the cloud has names only, so each virtual machine of a machine is read by itself;
+// one that runs, not more often than every ten minutes. The names of the owner are those of the journals.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		entries, err := d.entries(ctx)
+		if err != nil {
+			yield(driver.Instance{}, err)
+			return
+		}
+		for listed, err := range d.all(ctx) {
+			parsed, ours := parseName(listed.Name)
+			switch {
+			case err != nil:
+				yield(driver.Instance{}, driver.WithoutInvalidConfiguration(toError(err)))
+				return
+			case !ours:
+				continue
+			}
+			entry := find(parsed, entries[parsed.uid])
+			if !owner.Selects(parsed.identity(entry.id).Owner) {
+				continue
+			}
+			instance, err := d.readListed(ctx, listed, entry)
+			if err != nil {
+				yield(driver.Instance{}, driver.WithoutInvalidConfiguration(toError(err)))
+				return
+			}
+			if !yield(instance, nil) {
+				return
+			}
+		}
+	}
+}
+
+// machineRecord is what the journals have of a machine.
+type machineRecord struct {
+	id driver.Identity
+	record
+}
+
+// find returns the record of the machine whose names a name was made from. Several may have one UID, because the author of a
+// machine may choose it.
+func find(of name, records []machineRecord) machineRecord {
+	for _, entry := range records {
+		if of.of(entry.id) {
+			return entry
+		}
+	}
+	return machineRecord{}
+}
+
+// entries returns the journals of all machines, by UID.
+func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, error) {
+	if d.journal == nil {
+		return nil, errNoJournal
+	}
+	listed, err := d.journal.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[types.UID][]machineRecord{}
+	for _, entry := range listed {
+		p := page{}
+		_ = p.parse(entry.Data) // one that is damaged has no record here, and is an error where it counts
+		all[entry.Identity.UID] = append(all[entry.Identity.UID], machineRecord{entry.Identity, p.record})
+	}
+	return all, nil
+}
+
+// readListed returns a virtual machine that a list shows.
+func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord) (driver.Instance, error) {
+	if read, ok := d.infos.Get(listed.Identifier); ok {
+		return d.toInstance(read, entry.id, entry.record), nil
+	}
+	read, err := d.client.info(ctx, listed.Identifier)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case read == nil:
+		return d.toListed(listed, entry.id, entry.record), nil
+	default:
+		return d.toInstance(read, entry.id, entry.record), nil
+	}
+}
+
+// all yields every virtual machine of the account, over all pages, and a failure last. The list ends with a page that is empty,
+// because the cloud may put fewer on a page than requested.
+func (d *Driver) all(ctx context.Context) iter.Seq2[vm, error] {
+	return func(yield func(vm, error) bool) {
+		last := ""
+		for number := 1; ; number++ {
+			found, err := d.client.list(ctx, number, d.size)
+			switch {
+			case err != nil:
+				yield(vm{}, fmt.Errorf("listing virtual machines: %w", err))
+				return
+			case len(found) == 0:
+				return
+			case found[0].Identifier == last:
+				yield(vm{}, errSamePage)
+				return
+			}
+			last = found[0].Identifier
+			for _, one := range found {
+				if !yield(one, nil) {
+					return
+				}
+			}
+		}
+	}
+}

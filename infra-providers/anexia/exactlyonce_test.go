@@ -1,0 +1,357 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anexia_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"drover.io/infra-providers/anexia"
+	"drover.io/infra-providers/anexia/anexiafake"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+)
+
+const (
+	provisioning = "POST /api/vsphere/v1/provisioning/vm.json"
+	removal      = "DELETE /api/vsphere/v1/provisioning/vm.json"
+	reservation  = "POST /api/ipam/v1/address/reserve/ip/count.json"
+)
+
+// create calls Create until it succeeds, as another process each time.
+func create(t *testing.T, w env) driver.Instance {
+	t.Helper()
+	var err error
+	for range 50 {
+		var created driver.Instance
+		if created, err = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
+			return created
+		}
+		w.advance(time.Minute)
+	}
+	t.Fatalf("creating: %v", err)
+	return driver.Instance{}
+}
+
+// remove calls Delete and Get until the virtual machine is gone, as another process each time.
+func remove(t *testing.T, w env, id driver.Identity) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = w.connect(t).Delete(t.Context(), id); err == nil {
+			if _, err = w.connect(t).Get(t.Context(), id); driver.IsNotFound(err) {
+				break
+			}
+		}
+		w.advance(time.Minute)
+		w.cloud.Pass()
+	}
+	if !driver.IsNotFound(err) {
+		t.Fatalf("deleting: %v", err)
+	}
+	if left := w.cloud.Leftovers(); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+}
+
+func wantRequests(t *testing.T, w env, operation string, want int) {
+	t.Helper()
+	if got := w.cloud.Calls()[operation]; got != want {
+		t.Errorf("%d requests %s, want %d", got, operation, want)
+	}
+}
+
+// TestProcessIsKilled at every write of the journal, before it and after it.
+func TestProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []drivertest.JournalFault{drivertest.NotWritten, drivertest.AnswerLost} {
+		for n := range 6 {
+			w := newEnv(t, anexiafake.Options{TaskReads: 1})
+			faults := make([]drivertest.JournalFault, n)
+			w.journal.Fail(append(faults, fault)...)
+			var err error
+			var created driver.Instance
+			for range 200 {
+				// Each process makes one call: its memory is gone.
+				if created, err = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
+					break
+				}
+				w.advance(time.Minute)
+				w.cloud.Pass()
+			}
+			if err != nil {
+				t.Fatalf("%s, write %d: %v", fault, n, err)
+			}
+			if left := w.cloud.Leftovers(); len(left) != 1 {
+				t.Errorf("%s, write %d: the cloud has %q, want one virtual machine", fault, n, left)
+			}
+			if got := w.cloud.Calls()[provisioning]; got != 1 {
+				t.Errorf("%s, write %d: %d requests for a virtual machine, want 1", fault, n, got)
+			}
+			remove(t, w, created.Identity)
+		}
+	}
+}
+
+// TestProvisioningAnswerLost finds the virtual machine by its name.
+func TestProvisioningAnswerLost(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TaskReads: 3, ListDelay: 4, InfoDelay: 1})
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning})
+	d := w.connect(t)
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	for verb, call := range map[string]func() error{
+		"creating": func() error {
+			_, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+			return err
+		},
+		"deleting": func() error { return d.Delete(t.Context(), identity) },
+		"reading":  func() error { _, err := d.Get(t.Context(), identity); return err },
+	} {
+		if err := call(); !driver.IsUnfinished(err) {
+			t.Errorf("%s while the outcome is not known: got %v, want an UnfinishedError", verb, err)
+		}
+	}
+	for range 4 {
+		w.cloud.Pass()
+	}
+	created := create(t, w)
+	wantRequests(t, w, provisioning, 1)
+	remove(t, w, created.Identity)
+}
+
+// TestRequestThatNeverArrived is repeated once the time is over in which a virtual machine may appear, and not before.
+func TestRequestThatNeverArrived(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusBadGateway, Foreign: true})
+	request := newRequest(identity, newConfig(t, unchanged))
+	if _, err := w.connect(t).Create(t.Context(), request); err == nil || driver.IsUnfinished(err) {
+		t.Fatalf("got %v, want the failure", err)
+	}
+	for range 59 {
+		if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want an UnfinishedError", err)
+		}
+		w.advance(time.Minute)
+	}
+	wantRequests(t, w, provisioning, 1)
+	w.advance(2 * time.Minute)
+	created := create(t, w)
+	wantRequests(t, w, provisioning, 2)
+	remove(t, w, created.Identity)
+}
+
+// TestTwoVirtualMachines are both removed, if one appeared after the time in which it may.
+func TestTwoVirtualMachines(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	id := create(t, w).Identity
+	host, _ := w.cloud.Requests()[0]["hostname"].(string)
+	w.cloud.Add(anexiafake.Customer + "-" + host)
+	remove(t, w, id)
+	wantRequests(t, w, removal, 2)
+}
+
+// TestRefusalLeavesNothing: the Engine's own refusal is definite, so the next request follows at once, from any process.
+func TestRefusalLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusTooManyRequests})
+	if _, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); !driver.IsRateLimited(err) {
+		t.Fatalf("got %v, want a RateLimitedError", err)
+	}
+	_, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	if !driver.IsUnfinished(err) {
+		t.Errorf("got %v, want an UnfinishedError", err)
+	}
+	wantRequests(t, w, provisioning, 2)
+	wantRequests(t, w, reservation, 1)
+}
+
+// TestFailedProvisioning: what it left is found, reported as stopped, and deleted; if it left nothing, it is repeated after a
+// while.
+func TestFailedProvisioning(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		failure anexiafake.Failure
+		found   bool
+	}{
+		"leaves nothing":                      {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}}, false},
+		"was cancelled":                       {anexiafake.Failure{Status: "3"}, false},
+		"leaves a virtual machine":            {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Leaves: true}, true},
+		"leaves one and names it":             {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Leaves: true, Named: true}, true},
+		"names one that it does not leave":    {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Named: true}, true},
+		"has errors and a status of no known": {anexiafake.Failure{Status: "", Errors: []string{"no resources"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, anexiafake.Options{TaskReads: 1, ListDelay: 3})
+			w.cloud.FailTask(test.failure)
+			created := create(t, w)
+			if !test.found {
+				wantRequests(t, w, provisioning, 2)
+				remove(t, w, created.Identity)
+				return
+			}
+			wantRequests(t, w, provisioning, 1)
+			found, err := w.connect(t).Get(t.Context(), created.Identity)
+			if test.failure.Leaves && (err != nil || found.State != driver.Stopped || !strings.Contains(found.Message, "no resources")) {
+				t.Errorf("got %+v and %v, want a stopped instance with the reason", found, err)
+			}
+			remove(t, w, created.Identity)
+		})
+	}
+}
+
+// TestDeleteDuringProvisioning waits for its end.
+func TestDeleteDuringProvisioning(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TaskReads: 5})
+	if _, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); !driver.IsUnfinished(err) {
+		t.Fatal(err)
+	}
+	if err := w.connect(t).Delete(t.Context(), identity); !driver.IsUnfinished(err) {
+		t.Errorf("got %v, want an UnfinishedError", err)
+	}
+	wantRequests(t, w, removal, 0)
+	remove(t, w, identity)
+	wantRequests(t, w, removal, 1)
+}
+
+// TestRestoreWithoutJournal finds the virtual machine by its name, whatever the search can do.
+func TestRestoreWithoutJournal(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []bool{false, true} {
+		w := newEnv(t, anexiafake.Options{WholeNames: whole})
+		created := create(t, w)
+		w.journal.Drop(identity)
+		again := create(t, w)
+		if again.ProviderID != created.ProviderID {
+			t.Errorf("got %s, want %s", again.ProviderID, created.ProviderID)
+		}
+		wantRequests(t, w, provisioning, 1)
+		w.journal.Drop(identity)
+		remove(t, w, identity)
+	}
+}
+
+// TestForgedJournal names the virtual machine of another machine, which stays.
+func TestForgedJournal(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	other := create(t, w)
+	mine := identity
+	mine.UID, mine.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
+	_, err := w.connect(t).Create(t.Context(), newRequest(mine, newConfig(t, unchanged)))
+	if !driver.IsUnfinished(err) {
+		t.Fatal(err)
+	}
+	entry, err := w.journal.Read(t.Context(), mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := strings.Replace(entry.Data, `"host"`, `"vm":"`+other.ID+`","host"`, 1)
+	if _, err := w.journal.Write(t.Context(), mine, entry, forged); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.connect(t).Get(t.Context(), mine); !driver.IsNotOwned(err) {
+		t.Errorf("reading: got %v, want a NotOwnedError", err)
+	}
+	if err := w.connect(t).Delete(t.Context(), mine); !driver.IsNotOwned(err) {
+		t.Errorf("deleting: got %v, want a NotOwnedError", err)
+	}
+	wantRequests(t, w, removal, 0)
+}
+
+// TestCopiedJournal is that of another machine: nothing is concluded from it, and nothing is requested.
+func TestCopiedJournal(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	create(t, w)
+	copied, err := w.journal.Read(t.Context(), identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := identity
+	mine.UID, mine.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
+	if _, err := w.journal.Write(t.Context(), mine, driver.Entry{}, copied.Data); err != nil {
+		t.Fatal(err)
+	}
+	d := w.connect(t)
+	for verb, call := range map[string]func() error{
+		"creating": func() error { _, err := d.Create(t.Context(), newRequest(mine, newConfig(t, unchanged))); return err },
+		"deleting": func() error { return d.Delete(t.Context(), mine) },
+		"reading":  func() error { _, err := d.Get(t.Context(), mine); return err },
+	} {
+		if err := call(); err == nil || driver.IsNotFound(err) || driver.IsNotOwned(err) {
+			t.Errorf("%s with the journal of another machine: got %v, want an error that passes", verb, err)
+		}
+	}
+	wantRequests(t, w, provisioning, 1)
+	wantRequests(t, w, removal, 0)
+}
+
+// TestReservations are used again while they last, and made again when they are over.
+func TestReservations(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	request := newRequest(identity, newConfig(t, allFields))
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusForbidden}, anexiafake.Fault{Operation: provisioning, Status: http.StatusForbidden})
+	for range 2 {
+		if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnauthorized(err) {
+			t.Fatalf("got %v, want an UnauthorizedError", err)
+		}
+	}
+	wantRequests(t, w, reservation, 2)
+	if reserved := w.cloud.Reserved(); reserved != 2 {
+		t.Errorf("%d addresses are reserved, want 2", reserved)
+	}
+	w.advance(25 * time.Minute)
+	if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnfinished(err) {
+		t.Fatalf("got %v, want an UnfinishedError", err)
+	}
+	wantRequests(t, w, reservation, 4)
+	w.advance(time.Hour)
+	if reserved := w.cloud.Reserved(); reserved != 0 {
+		t.Errorf("%d addresses are still reserved", reserved)
+	}
+	remove(t, w, identity)
+}
+
+// TestAddressesOfOthersAreNotAssigned: what the journal does not have may come from the guest.
+func TestAddressesOfOthersAreNotAssigned(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	created := create(t, w)
+	w.journal.Drop(identity)
+	found, err := w.connect(t).Get(t.Context(), created.Identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Addresses) != 0 || len(found.Reported) != 1 {
+		t.Errorf("got the addresses %v and reported %v, want none and one", found.Addresses, found.Reported)
+	}
+}
+
+// TestNoJournal: a driver without a journal requests nothing.
+func TestNoJournal(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	d, err := w.description().Connect(t.Context(), driver.Account{SecretName: "anexia", Region: anexiafake.VLAN}, secret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil || driver.IsUnfinished(err) {
+		t.Errorf("got %v, want a failure", err)
+	}
+	if changes := w.cloud.Changes(); changes != 0 {
+		t.Errorf("%d requests changed something", changes)
+	}
+	var _ driver.Journaled = (*anexia.Driver)(nil)
+}
