@@ -47,6 +47,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&KubeVirtMachineTemplate{}, &KubeVirtMachineTemplateList{},
 		&YandexMachine{}, &YandexMachineList{},
 		&YandexMachineTemplate{}, &YandexMachineTemplateList{},
+		&NutanixMachine{}, &NutanixMachineList{},
+		&NutanixMachineTemplate{}, &NutanixMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
