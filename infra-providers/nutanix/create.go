@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
@@ -98,6 +97,9 @@ func (d *Driver) send(ctx context.Context, id driver.Identity, object string, co
 	case isRefusal(err) && known: // the request before may still arrive
 		d.creations.Keep(id, object, unanswered)
 		return err
+	case isRefusal(err) && d.creations.InStartupWindow(): // a request of an earlier process with this token may still arrive
+		d.creations.End(id, object)
+		return err
 	case isRefusal(err): // which Prism Central may repeat for the same token
 		d.creations.Fail(id, object)
 		return err
@@ -142,6 +144,9 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 		return driver.Instance{}, d.refused(ctx, req, found, task)
 	case len(found) > 0:
 		return d.start(ctx, req, found[0])
+	case isEarlier(task, creation): // what an earlier process created, and deleted again
+		d.creations.Fail(req.Identity, vmObject)
+		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	case vmID == "":
 		return driver.Instance{}, fmt.Errorf("the task %q has succeeded and names no virtual machine", creation.Operation)
 	case d.clock.Since(creation.Sent) < inflight.Window && !d.changes.Has(vmID):
@@ -171,7 +176,7 @@ func (d *Driver) awaited(ctx context.Context, id driver.Identity, object string,
 }
 
 // earlierMargin is how long before the answer to its request a task is created at most.
-const earlierMargin = time.Minute
+const earlierMargin = inflight.Window
 
 // isEarlier reports whether a task was begun long before the request that was answered with it, both by the clock of Prism Central.
 func isEarlier(task *tasks.Task, creation inflight.Creation) bool {

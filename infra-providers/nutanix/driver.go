@@ -82,6 +82,9 @@ const (
 	maxRemembered    = 10_000
 )
 
+// startWindow is how long the creation of a virtual machine may take until it is started.
+const startWindow = time.Hour
+
 // connect reads the login and makes no call. No call is repeated: retries are the same for all clouds and happen outside the
 // drivers.
 func connect(options Options, account driver.Account, secret driver.Credentials, long *httplimit.Seats) (*Driver, error) {
@@ -129,7 +132,8 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 }
 
 // List implements driver.Driver. It reads all virtual machines that the credentials may read: which properties a filter of the
-// API accepts is different from version to version.
+// API accepts is different from version to version. A stopped one that is new is left out: perhaps it cannot be started and will
+// be gone, and it would count as missing then although another cluster may have capacity.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		clusters, err := d.lookup.Clusters(ctx)
@@ -145,6 +149,9 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			instance := toInstance(vm, clusters)
 			if d.changes.Has(instance.ID) {
 				instance.State, instance.PollAfter = driver.Stopping, pollInterval
+			}
+			if instance.State == driver.Stopped && d.clock.Since(instance.Created) < startWindow {
+				continue
 			}
 			if instance.Identity.UID != "" && owner.Selects(instance.Identity.Owner) && !yield(instance, nil) {
 				return

@@ -44,8 +44,12 @@ func conformanceEnv(t *testing.T, w env) drivertest.Environment[nutanix.Instance
 				s.NetworkInterfaces[0].Subnet = nutanixfake.SubnetID(nutanixfake.ClusterB)
 			}),
 			"an unknown storage container": newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.SystemDisk.StorageContainer = "gone" }),
-			"an unknown category":          newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Categories = []infrav1.NutanixCategory{{Key: "gone", Value: "gone"}} }),
-			"an unknown GPU":               newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.GPUs = []infrav1.NutanixGPU{{Mode: "Virtual", Vendor: "NVIDIA", DeviceID: 1}} }),
+			"an unknown category": newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+				s.Categories = []infrav1.NutanixCategory{{Key: "gone", Value: "gone"}}
+			}),
+			"an unknown GPU": newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+				s.GPUs = []infrav1.NutanixGPU{{Mode: "Virtual", Vendor: "NVIDIA", DeviceID: 1}}
+			}),
 		},
 		NoImage: map[string]nutanix.InstanceConfig{
 			"an unknown name":   newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Image.Name = "gone" }),
@@ -91,6 +95,8 @@ func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 // newEnv starts a fake Prism Central. The test fails if a request violates a rule of the API.
 func newEnv(t *testing.T, options nutanixfake.Options) env {
 	t.Helper()
+	w := env{began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	options.Now = w.now
 	cloud := nutanixfake.New(options)
 	server := httptest.NewUnstartedServer(cloud)
 	server.Config.ErrorLog = nil
@@ -101,7 +107,8 @@ func newEnv(t *testing.T, options nutanixfake.Options) env {
 			t.Errorf("violation of the rules of the API: %s", violation)
 		}
 	})
-	return env{cloud: cloud, server: server, began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	w.cloud, w.server = cloud, server
+	return w
 }
 
 // connect returns a driver with valid credentials whose process started longer than the startup window ago.
@@ -189,13 +196,14 @@ var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name
 // create creates an instance with as many calls as that takes.
 func create(t *testing.T, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) (driver.Instance, error) {
 	t.Helper()
+	var err error
 	for range 100 {
-		created, err := d.Create(t.Context(), req)
-		if !driver.IsUnfinished(err) {
+		var created driver.Instance
+		if created, err = d.Create(t.Context(), req); !driver.IsUnfinished(err) {
 			return created, err
 		}
 	}
-	t.Fatal("the creation does not finish")
+	t.Fatalf("the creation does not finish: %v", err)
 	return driver.Instance{}, nil
 }
 

@@ -161,6 +161,29 @@ func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// TestRefusalOfARepeatedRequest: it does not prove that the first one, of an earlier process, was not carried out.
+func TestRefusalOfARepeatedRequest(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 30, ListDelay: 30})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	for w.cloud.Counts()["POST vms"] == 0 {
+		if w.cloud.Counts()["POST categories"] > 0 {
+			w.cloud.FailNext(nutanixfake.Fault{Lost: true})
+		}
+		_, _ = d.Create(t.Context(), req)
+	}
+	d = w.connectRestarted(t)
+	w.cloud.RefuseNextCreation(nutanixfake.Fault{Status: http.StatusTooManyRequests, Group: "RATE_LIMIT_EXCEEDED"})
+	for w.cloud.Counts()["POST vms"] < 2 {
+		_, _ = d.Create(t.Context(), req)
+	}
+	patiently(t, d, req)
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
 // TestAbsenceIsNotConcludedEarly: a request whose answer was lost may still arrive, and so may one of an earlier process.
 func TestAbsenceIsNotConcludedEarly(t *testing.T) {
 	t.Parallel()

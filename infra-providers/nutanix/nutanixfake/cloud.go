@@ -44,6 +44,8 @@ type Fault struct {
 	Start string
 	// LeavesVM keeps the virtual machine of a creation that fails.
 	LeavesVM bool
+	// creation makes it the fault of a creation.
+	creation bool
 }
 
 // Options configure the fake.
@@ -54,6 +56,8 @@ type Options struct {
 	TaskRequests int
 	// ListDelay is the number of lists that omit what is new.
 	ListDelay int
+	// Now is the clock; nil means the real one.
+	Now func() time.Time
 	// Version is that of the API, such as v4.2; empty means v4.2, and "none" none.
 	Version string
 	// ForgetsRequests makes a token that was used mean nothing, as after Prism Central has forgotten it.
@@ -113,6 +117,9 @@ func New(options Options) *Cloud {
 	if options.Faults == nil {
 		options.Faults = func(string) Fault { return Fault{} }
 	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
 	if options.Version == "" {
 		options.Version = "v4.2"
 	}
@@ -126,6 +133,12 @@ func (c *Cloud) FailNext(fault Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next = append(c.next, fault)
+}
+
+// RefuseNextCreation makes the next creation of a virtual machine fail.
+func (c *Cloud) RefuseNextCreation(fault Fault) {
+	fault.creation = true
+	c.FailNext(fault)
 }
 
 // HideNext makes lists omit the next virtual machine.

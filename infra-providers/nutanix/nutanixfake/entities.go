@@ -165,7 +165,7 @@ func (c *Cloud) createVM(body []byte, fault Fault) (answer, error) {
 	c.serial++
 	vm := &virtualMachine{Vm: *wanted, version: 1, hidden: max(c.options.ListDelay, c.nextHide)}
 	c.nextHide = 0
-	vm.ExtId, vm.CreateTime, vm.PowerState = ptr.To(uuid(vmKind, c.serial)), ptr.To(time.Unix(1_700_000_000+int64(c.serial), 0).UTC()), config.POWERSTATE_OFF.Ref()
+	vm.ExtId, vm.CreateTime, vm.PowerState = ptr.To(uuid(vmKind, c.serial)), ptr.To(c.options.Now().UTC().Add(time.Duration(c.serial))), config.POWERSTATE_OFF.Ref()
 	for n := range vm.Nics {
 		settings := config.NewIpv4Config()
 		settings.IpAddress = common.NewIPv4Address()

@@ -106,7 +106,7 @@ func (c *Cloud) faultOf(method string) Fault {
 	if len(c.next) > 0 {
 		fault := c.next[0]
 		switch {
-		case fault.Lost && !IsChange(method), fault.Task != "" && method != createMethod, fault.Start != "" && method != startMethod:
+		case fault.Lost && !IsChange(method), (fault.Task != "" || fault.creation) && method != createMethod, fault.Start != "" && method != startMethod:
 		default:
 			c.next = c.next[1:]
 			return fault
