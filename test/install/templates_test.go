@@ -28,6 +28,7 @@ var required = map[string]string{
 	"AZURE_SUBNET_ID": "/subscriptions/0b1f6471-1bf0-4dda-aec3-cb9272f09590/resourceGroups/network/providers/Microsoft.Network/virtualNetworks/vnet/subnets/nodes",
 	"GOOGLE_PROJECT":  "my-project", "GOOGLE_ZONE": "europe-west3-a", "GOOGLE_SUBNETWORK": "nodes",
 	"YANDEX_FOLDER_ID": "b1gvmob95yysaplct532", "YANDEX_SUBNET_ID": "e9b9e47n23i7gvb8m2hn",
+	"NUTANIX_CLUSTER": "pe-1", "NUTANIX_SUBNET": "workers",
 	"HCLOUD_SSH_KEY": "ops", "OPENSTACK_NETWORK": "workers",
 	"VSPHERE_DATACENTER": "dc1", "VSPHERE_COMPUTE_CLUSTER": "c1", "VSPHERE_DATASTORE": "fast", "VSPHERE_NETWORK": "workers",
 	"QEMU_IMAGE_URL": "https://images.example.test/noble.img", "QEMU_IMAGE_SHA256": strings.Repeat("0", 64),

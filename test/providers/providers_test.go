@@ -29,6 +29,9 @@ const waitTimeout = 5 * time.Minute
 // azureMachines is the path of a virtual machine of Azure.
 const azureMachines = "providers/Microsoft.Compute/virtualMachines/{name}"
 
+// nutanixMachines is the path of the virtual machines of Prism Central.
+const nutanixMachines = "/api/vmm/v4.2/ahv/config/vms"
+
 // yandexServices begins the calls of Yandex Compute Cloud.
 const yandexServices = "POST /yandex.cloud.compute.v1."
 
@@ -81,6 +84,15 @@ var clouds = []*cloud{
 	{
 		name: "kubevirt", kind: "KubeVirtMachineTemplate", sizes: [2][]string{{"2", "zone-a"}, {"4", "zone-b"}},
 		providerID: regexp.MustCompile(`^kubevirt://drover-[0-9a-f-]{36}$`),
+	},
+	{
+		name: "nutanix", kind: "NutanixMachineTemplate", sizes: [2][]string{{"2", "pe-a"}, {"4", "pe-b"}},
+		providerID: regexp.MustCompile(`^nutanix://[0-9a-f-]{36}$`),
+		// A virtual machine is created stopped, and started then.
+		budget: map[string]int{
+			"POST " + nutanixMachines: 1, "POST " + nutanixMachines + "/{id}/$actions/power-on": 1, "DELETE " + nutanixMachines + "/{id}": 1,
+		},
+		read: "GET " + nutanixMachines + "/{id}", reads: 12,
 	},
 	{
 		name: "openstack", kind: "OpenStackMachineTemplate", sizes: [2][]string{{"m1.small", "nova"}, {"m1.small", "zone-b"}},
