@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/yandex/inflight"
+	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/yandex/request"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/yandex-cloud/go-genproto/yandex/cloud/operation"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/internal/label"
-	"drover.io/infra-providers/yandex/inflight"
 	"drover.io/infra-providers/yandex/request"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/yandex"
-	"drover.io/infra-providers/yandex/inflight"
 	"drover.io/infra-providers/yandex/yandexfake"
 )
 

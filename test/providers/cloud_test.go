@@ -107,6 +107,8 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stac
 	case "azure":
 		args = append(args, "--endpoint="+c.api, "--authority-host="+c.api)
 		env = append(env, "SSL_CERT_FILE="+c.certificate(t, stack.Dir))
+	case "nutanix":
+		env = append(env, "SSL_CERT_FILE="+c.certificate(t, stack.Dir))
 	case "digitalocean":
 		env = append(env, "DIGITALOCEAN_API_URL="+c.api)
 	case "google":

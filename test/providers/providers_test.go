@@ -32,6 +32,9 @@ const azureMachines = "providers/Microsoft.Compute/virtualMachines/{name}"
 // anexiaMachines is the path of a virtual machine of the Anexia Engine.
 const anexiaMachines = "/api/vsphere/v1/provisioning/vm.json/{id}"
 
+// nutanixMachines is the path of the virtual machines of Prism Central.
+const nutanixMachines = "/api/vmm/v4.2/ahv/config/vms"
+
 // yandexServices begins the calls of Yandex Compute Cloud.
 const yandexServices = "POST /yandex.cloud.compute.v1."
 
@@ -98,6 +101,15 @@ var clouds = []*cloud{
 		// The address of the machine is allocated before it, and goes with it.
 		budget: map[string]int{"POST /v1/machine/allocate": 1, "DELETE /v1/machine/{id}/free": 1, "POST /v1/ip/allocate": 1},
 		read:   "GET /v1/machine/{id}", reads: 5,
+	},
+	{
+		name: "nutanix", kind: "NutanixMachineTemplate", sizes: [2][]string{{"2", "pe-a"}, {"4", "pe-b"}},
+		providerID: regexp.MustCompile(`^nutanix://[0-9a-f-]{36}$`),
+		// A virtual machine is created stopped, and started then.
+		budget: map[string]int{
+			"POST " + nutanixMachines: 1, "POST " + nutanixMachines + "/{id}/$actions/power-on": 1, "DELETE " + nutanixMachines + "/{id}": 1,
+		},
+		read: "GET " + nutanixMachines + "/{id}", reads: 12,
 	},
 	{
 		name: "openstack", kind: "OpenStackMachineTemplate", sizes: [2][]string{{"m1.small", "nova"}, {"m1.small", "zone-b"}},

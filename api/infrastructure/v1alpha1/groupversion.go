@@ -51,6 +51,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AnexiaMachine{}, &AnexiaMachineList{},
 		&MetalStackMachineTemplate{}, &MetalStackMachineTemplateList{},
 		&AnexiaMachineTemplate{}, &AnexiaMachineTemplateList{},
+		&NutanixMachine{}, &NutanixMachineList{},
+		&NutanixMachineTemplate{}, &NutanixMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -20,6 +20,7 @@ import (
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/kubevirt/kubevirtfake"
 	"drover.io/infra-providers/metalstack/metalstackfake"
+	"drover.io/infra-providers/nutanix/nutanixfake"
 	"drover.io/infra-providers/openstack/openstackfake"
 	"drover.io/infra-providers/yandex/yandexfake"
 	"drover.io/runtime/envtest"
@@ -43,6 +44,7 @@ var clouds = map[string]func(address string) (cloud, error){
 	"hetzner":      newFakeHetzner,
 	"kubevirt":     newFakeKubeVirt,
 	"metalstack":   newFakeMetalStack,
+	"nutanix":      newFakeNutanix,
 	"openstack":    newFakeOpenStack,
 	"vsphere":      newFakeVSphere,
 	"yandex":       newFakeYandex,
@@ -170,6 +172,11 @@ func newFakeVSphere(string) (cloud, error) {
 		}
 		return left
 	}}, err
+}
+
+func newFakeNutanix(string) (cloud, error) {
+	prism := nutanixfake.New(nutanixfake.Options{TaskRequests: 2})
+	return cloud{prism, func() []string { return append(prism.Leftovers(), prism.Violations()...) }}, nil
 }
 
 // newFakeYandex starts a Yandex Cloud that also serves the key with which it is used. Its gRPC is HTTP/2 without TLS.

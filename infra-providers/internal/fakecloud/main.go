@@ -35,7 +35,7 @@ func run(args []string) error {
 	case len(args) == 1 && clouds[args[0]] != nil:
 		return serve(args[0])
 	default:
-		return fmt.Errorf("got %q, want alibaba, anexia, aws, azure, digitalocean, google, hetzner, kubevirt, metalstack, openstack, vsphere, yandex, or qemu and a folder", args)
+		return fmt.Errorf("got %q, want alibaba, anexia, aws, azure, digitalocean, google, hetzner, kubevirt, metalstack, nutanix, openstack, vsphere, yandex, or qemu and a folder", args)
 	}
 }
 
@@ -88,7 +88,7 @@ func serve(name string) error {
 }
 
 // withTLS are the clouds whose clients accept only HTTPS.
-var withTLS = map[string]bool{"azure": true}
+var withTLS = map[string]bool{"azure": true, "nutanix": true}
 
 func certificateOf(front *httptest.Server) string {
 	if front.Certificate() == nil {

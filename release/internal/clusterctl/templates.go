@@ -95,6 +95,7 @@ var clouds = map[string]cloudTemplates{
 		{"rocky", "rocky", image{Name: "${YANDEX_IMAGE_FAMILY:=rocky-9}", Owner: "${YANDEX_IMAGE_FOLDER_ID:=standard-images}"}},
 		{"rhel", "rhel", image{Name: "${YANDEX_IMAGE_FAMILY:=rhel-9}", Owner: "${YANDEX_FOLDER_ID}"}},
 	}},
+	"nutanix":   {kind: "NutanixMachineTemplate", flavors: ownImages()},
 	"openstack": {kind: "OpenStackMachineTemplate", flavors: ownImages()},
 	"vsphere":   {kind: "VSphereMachineTemplate", flavors: ownImages()},
 	"qemu": {kind: "QEMUMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{

@@ -11,7 +11,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/yandex/inflight"
+	"drover.io/infra-providers/internal/inflight"
 )
 
 var id = driver.Identity{UID: "u", Name: "worker", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}

@@ -5,8 +5,8 @@
 // A creation ends with an operation that may fail long after it was accepted, and a list may not have its object yet.
 //
 // The record only delays conclusions about absence, and finds the cause of a failure. It is empty after a restart, and an
-// earlier process may have made requests: until the window has passed, every machine may have one in flight. The yandex driver
-// calls it.
+// earlier process may have made requests: until the window has passed, every machine may have one in flight. The drivers
+// nutanix and yandex call it.
 package inflight
 
 import (
@@ -39,6 +39,8 @@ type Creation struct {
 	Operation string
 	// ID is that of the object, which is known with the operation.
 	ID string
+	// Answered is when the cloud answered with the operation, by its own clock; zero where that is not known.
+	Answered time.Time
 	// Sent is when the request was sent last.
 	Sent time.Time
 }

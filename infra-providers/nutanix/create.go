@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nutanix
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
+	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
+	"k8s.io/utils/ptr"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inflight"
+	"drover.io/infra-providers/nutanix/prism"
+	"drover.io/infra-providers/nutanix/request"
+)
+
+// The objects of creations that are recorded: the virtual machine, and its start, which is recorded in the same way.
+const (
+	vmObject    = "virtual machine"
+	startObject = "start"
+)
+
+// shortage is a virtual machine that could not be started, and why.
+type shortage struct {
+	vmID  string
+	cause error
+}
+
+// Create implements driver.Driver. The API creates a virtual machine stopped, and only its start shows whether the cluster has
+// room for it. So Create is unfinished until it runs; one that cannot be started is deleted again, before another cluster may be
+// tried.
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
+	if known, ok := d.shortages.Get(inflight.Machine(req.Identity)); ok {
+		return driver.Instance{}, d.giveUp(ctx, req.Identity, known)
+	}
+	if creation, ok := d.creations.Get(req.Identity, vmObject); ok && creation.Operation != "" {
+		return d.continueCreation(ctx, req, creation)
+	}
+	found, err := d.findListed(ctx, req.Identity)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if len(found) > 0 {
+		return d.start(ctx, req, found[0])
+	}
+	references, err := d.lookup.References(ctx, req.Config.Spec)
+	if err != nil {
+		return driver.Instance{}, toError(err)
+	}
+	owner, err := d.ownerCategory(ctx, req.Identity.Owner)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	vm, err := request.VM(request.Input{Spec: req.Config.Spec, Identity: req.Identity, References: references, OwnerCategory: owner, UserData: req.UserData})
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	return driver.Instance{}, d.requestVM(ctx, req, vm)
+}
+
+// requestVM requests the virtual machine, and is unfinished then.
+func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[InstanceConfig], vm *config.Vm) error {
+	err := d.send(ctx, req.Identity, vmObject, req.Config, func(requestID string) (prism.Begun, error) {
+		return d.prism.CreateVM(ctx, vm, requestID)
+	})
+	if err != nil {
+		d.owners.Delete(ownerValue(req.Identity.Owner)) // it may be gone
+		return toCreateError(err)
+	}
+	creation, _ := d.creations.Get(req.Identity, vmObject)
+	logr.FromContextOrDiscard(ctx).Info("requested virtual machine", "task", creation.Operation)
+	return &driver.UnfinishedError{Err: errCreating}
+}
+
+// send requests something of a machine, with a token that derives from the machine, what is requested, and the number of attempts
+// that failed. It is recorded before, so that its absence is not concluded while the answer is missing. Prism Central answers a
+// token that it has had with the task that it began then, also if that has failed, so another attempt needs another one. Errors
+// are those of package prism.
+func (d *Driver) send(ctx context.Context, id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
+	unanswered, known := d.creations.Get(id, object)
+	known = known && d.creations.MayAppear(unanswered)
+	key := requestID(id, object, content, d.creations.Attempt(id, object))
+	if known && unanswered.Key != key {
+		return errNotListedYet
+	}
+	d.creations.Set(id, object, inflight.Creation{Key: key})
+	begun, err := call(key)
+	switch {
+	case isRefusal(err) && known: // the request before may still arrive
+		d.creations.Keep(id, object, unanswered)
+		return err
+	case isRefusal(err) && d.creations.InStartupWindow(): // a request of an earlier process with this token may still arrive
+		d.creations.End(id, object)
+		return err
+	case isRefusal(err): // which Prism Central may repeat for the same token
+		d.creations.Fail(id, object)
+		return err
+	case err != nil:
+		return err
+	}
+	d.creations.Set(id, object, inflight.Creation{Key: key, Operation: begun.TaskID, Answered: begun.At})
+	return nil
+}
+
+// requestID returns an idempotency token, which has the form of a random UUID. A UID alone does not identify a machine, because
+// its author chooses it. The content is the configuration and not the request: what else a request has, such as bootstrap data,
+// may be different when it is repeated.
+func requestID(id driver.Identity, object string, content any, attempt int) string {
+	machine := inflight.Machine(id)
+	text, err := json.Marshal([]any{machine.UID, machine.Name, machine.Owner.Namespace, machine.Owner.Name, object, content, attempt})
+	if err != nil {
+		panic(err) // the types of the API can always be marshalled
+	}
+	sum := sha256.Sum256(text)
+	return randomUUID([16]byte(sum[:16]))
+}
+
+// randomUUID returns the UUID of version 4 of random bytes.
+func randomUUID(from uuid.UUID) string {
+	from[6], from[8] = from[6]&0x0f|0x40, from[8]&0x3f|0x80
+	return from.String()
+}
+
+// continueCreation reads the task of a creation.
+func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[InstanceConfig], creation inflight.Creation) (driver.Instance, error) {
+	task, err := d.awaited(ctx, req.Identity, vmObject, creation)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	vmID := createdVM(task)
+	found, err := d.read(ctx, vmID)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case !hasSucceeded(task):
+		return driver.Instance{}, d.refused(ctx, req, found, task)
+	case len(found) > 0:
+		return d.start(ctx, req, found[0])
+	case isEarlier(task, creation): // what an earlier process created, and deleted again
+		d.creations.Fail(req.Identity, vmObject)
+		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
+	case vmID == "":
+		return driver.Instance{}, fmt.Errorf("the task %q has succeeded and names no virtual machine", creation.Operation)
+	case d.clock.Since(creation.Sent) < inflight.Window && !d.changes.Has(vmID):
+		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
+	}
+	d.creations.Fail(req.Identity, vmObject)
+	return driver.Instance{}, fmt.Errorf("the virtual machine %q was deleted as soon as it was created", vmID)
+}
+
+// awaited returns the task of something that was requested once that has ended, and is unfinished until then. The failure of an
+// earlier process's attempt is none of this request, so the next attempt is made.
+func (d *Driver) awaited(ctx context.Context, id driver.Identity, object string, creation inflight.Creation) (*tasks.Task, error) {
+	task, err := d.readTask(ctx, creation.Operation)
+	switch {
+	case err != nil:
+		return nil, err
+	case task == nil && d.clock.Since(creation.Sent) >= inflight.Window: // it is not kept for ever
+		d.creations.End(id, object)
+		return nil, errNotListedYet
+	case task == nil || !hasEnded(task):
+		return nil, &driver.UnfinishedError{Err: errCreating}
+	case !hasSucceeded(task) && isEarlier(task, creation):
+		d.creations.Fail(id, object)
+		return nil, &driver.UnfinishedError{Err: errCreating}
+	}
+	return task, nil
+}
+
+// earlierMargin is how long before the answer to its request a task is created at most.
+const earlierMargin = inflight.Window
+
+// isEarlier reports whether a task was begun long before the request that was answered with it, both by the clock of Prism Central.
+func isEarlier(task *tasks.Task, creation inflight.Creation) bool {
+	return task.CreatedTime != nil && !creation.Answered.IsZero() && task.CreatedTime.Before(creation.Answered.Add(-earlierMargin))
+}
+
+// refused returns why a creation failed, after it is certain that there is no virtual machine. What it left is deleted.
+func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceConfig], left []virtualMachine, task *tasks.Task) error {
+	for _, vm := range left {
+		if _, err := req.Identity.Checked(vm.instance); err != nil {
+			return err
+		}
+		if err := d.deleteVM(ctx, vm); err != nil {
+			return err
+		}
+		return &driver.UnfinishedError{Err: errCreating}
+	}
+	d.creations.Fail(req.Identity, vmObject)
+	return toTaskError(task, "creating the virtual machine")
+}
+
+// start starts the virtual machine of a machine, and is unfinished until it runs. Only a machine whose creation has not ended
+// yet gets here, so none is started that was stopped.
+func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceConfig], vm virtualMachine) (driver.Instance, error) {
+	instance, err := req.Identity.Checked(vm.instance)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if d.changes.Has(vm.instance.ID) {
+		return driver.Instance{}, &driver.UnfinishedError{Err: fmt.Errorf("the virtual machine %q is being deleted", vm.instance.ID)}
+	}
+	if ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) != config.POWERSTATE_OFF {
+		return instance, nil // its creation is remembered, because a list may not have it yet
+	}
+	if begun, ok := d.creations.Get(req.Identity, startObject); ok && begun.Operation != "" {
+		return driver.Instance{}, d.continueStart(ctx, req, vm, begun)
+	}
+	err = d.send(ctx, req.Identity, startObject, vm.instance.ID, func(requestID string) (prism.Begun, error) {
+		return d.prism.PowerOn(ctx, vm.instance.ID, vm.etag, requestID)
+	})
+	if err != nil && !prism.IsNotFound(err) { // a new one may not be known everywhere yet
+		return driver.Instance{}, toError(err)
+	}
+	return driver.Instance{}, &driver.UnfinishedError{Err: errStarting}
+}
+
+// continueStart reads the task of the start of a virtual machine that was stopped when it was read. If it has failed, the
+// virtual machine is deleted: Prism Central has no code for a lack of memory or of a GPU, and nothing else in the way is known.
+func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[InstanceConfig], vm virtualMachine, begun inflight.Creation) error {
+	task, err := d.awaited(ctx, req.Identity, startObject, begun)
+	if err != nil {
+		return err
+	}
+	if hasSucceeded(task) {
+		if d.clock.Since(begun.Sent) >= inflight.Window {
+			d.creations.Fail(req.Identity, startObject)
+		}
+		return &driver.UnfinishedError{Err: errStarting}
+	}
+	again, err := d.read(ctx, vm.instance.ID)
+	if err != nil {
+		return err
+	}
+	if len(again) > 0 && ptr.Deref(again[0].PowerState, config.POWERSTATE_UNKNOWN) != config.POWERSTATE_OFF {
+		return &driver.UnfinishedError{Err: errStarting} // another call has started it
+	}
+	if isRetryable(task) {
+		d.creations.Fail(req.Identity, startObject)
+		return toTaskError(task, "starting the virtual machine")
+	}
+	instanceType, zone := toOffering(req.Config)
+	cause := &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: true, Err: toTaskError(task, "starting the virtual machine")}
+	known := shortage{vmID: vm.instance.ID, cause: cause}
+	d.shortages.Set(inflight.Machine(req.Identity), known)
+	return d.giveUp(ctx, req.Identity, known)
+}
+
+// giveUp deletes a virtual machine that could not be started, and returns the cause once it is gone.
+func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage) error {
+	left, err := d.read(ctx, known.vmID)
+	if err != nil {
+		return err
+	}
+	for _, vm := range left {
+		if _, err := id.Checked(vm.instance); err != nil {
+			return err
+		}
+		if err := d.deleteVM(ctx, vm); err != nil {
+			return err
+		}
+		return &driver.UnfinishedError{Err: errGivingUp}
+	}
+	d.creations.Fail(id, vmObject)
+	d.creations.Fail(id, startObject)
+	d.shortages.Delete(inflight.Machine(id))
+	return known.cause
+}
+
+// ownerKey is the key of the categories of Clusters.
+const ownerKey = "drover-cluster"
+
+// maxCategory is the maximum length of the value of a category.
+const maxCategory = 64
+
+// ownerValue is the value of the category of a Cluster: its namespace and its name, cut if they are too long.
+func ownerValue(owner driver.Owner) string {
+	value := owner.Namespace + "." + owner.Name
+	if len(value) <= maxCategory {
+		return value
+	}
+	sum := sha256.Sum256([]byte(value))
+	return fmt.Sprintf("%s-%x", value[:maxCategory-17], sum[:8])
+}
+
+// ownerCategory returns the ID of the category of a Cluster, which is created if there is none. It stays when the last machine is
+// gone: another process may be about to assign it.
+func (d *Driver) ownerCategory(ctx context.Context, owner driver.Owner) (string, error) {
+	value := ownerValue(owner)
+	if known, ok := d.owners.Get(value); ok {
+		return known, nil
+	}
+	found, err := d.prism.Category(ctx, ownerKey, value)
+	if err == nil && found == nil {
+		created := tasks.NewCategory()
+		created.Key, created.Value = ptr.To(ownerKey), &value
+		created.Description = ptr.To("Virtual machines of a Cluster of Cluster API, created by Drover")
+		// Another caller may have created it a moment ago, which is a refusal.
+		if err := d.prism.CreateCategory(ctx, created, randomUUID(uuid.New())); err != nil && !isRefusal(err) || driver.IsUnauthorized(toError(err)) {
+			return "", fmt.Errorf("creating the category %s of the Cluster: %w", ownerKey, toError(err))
+		}
+		found, err = d.prism.Category(ctx, ownerKey, value)
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading the category %s of the Cluster: %w", ownerKey, toError(err))
+	case found == nil || found.ExtId == nil:
+		return "", &driver.UnfinishedError{Err: errors.New("Prism Central does not show the category of the Cluster yet")} //nolint:staticcheck // it is a name
+	}
+	d.owners.Set(value, *found.ExtId)
+	return *found.ExtId, nil
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nutanix_test
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/internal/inflight"
+	"drover.io/infra-providers/nutanix"
+	"drover.io/infra-providers/nutanix/nutanixfake"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, func(t *testing.T) drivertest.Environment[nutanix.InstanceConfig] {
+		return conformanceEnv(t, newEnv(t, nutanixfake.Options{TaskRequests: 2}))
+	})
+}
+
+func conformanceEnv(t *testing.T, w env) drivertest.Environment[nutanix.InstanceConfig] {
+	t.Helper()
+	once := func(fault nutanixfake.Fault) func() { return func() { w.cloud.FailNext(fault) } }
+	other := newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Cluster, s.VCPUSockets = nutanixfake.ClusterB, 4 })
+	return drivertest.Environment[nutanix.InstanceConfig]{
+		Driver: w.connect(t),
+		Config: newConfig(t, withDisk),
+		Other:  &other,
+		Invalid: map[string]nutanix.InstanceConfig{
+			"an unknown cluster": newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Cluster = "gone" }),
+			"an unknown subnet":  newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.NetworkInterfaces[0].Subnet = "gone" }),
+			"a subnet of another cluster": newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+				s.NetworkInterfaces[0].Subnet = nutanixfake.SubnetID(nutanixfake.ClusterB)
+			}),
+			"an unknown storage container": newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.SystemDisk.StorageContainer = "gone" }),
+			"an unknown category": newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+				s.Categories = []infrav1.NutanixCategory{{Key: "gone", Value: "gone"}}
+			}),
+			"an unknown GPU": newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+				s.GPUs = []infrav1.NutanixGPU{{Mode: "Virtual", Vendor: "NVIDIA", DeviceID: 1}}
+			}),
+		},
+		NoImage: map[string]nutanix.InstanceConfig{
+			"an unknown name":   newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Image.Name = "gone" }),
+			"an ambiguous name": newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Image.Name = nutanixfake.AmbiguousImage }),
+			"an ISO image":      newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Image.Name = nutanixfake.ISOImage }),
+			"an unknown UUID":   newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.Image = infrav1.NutanixImage{UUID: nutanixfake.ImageID(99)} }),
+		},
+		ImageOf:   func(created driver.Instance) string { return w.cloud.ImageOf(created.ID) },
+		Reconnect: func() driver.Driver[nutanix.InstanceConfig] { return w.connect(t) },
+		Lose:      once(nutanixfake.Fault{Lost: true}),
+		Interrupt: once(nutanixfake.Fault{Start: "RETRYABLE_ERROR"}),
+		Refuse: map[drivertest.Refusal]func(){
+			drivertest.Unauthorized:         once(nutanixfake.Fault{Status: http.StatusForbidden, Group: "FORBIDDEN"}),
+			drivertest.RateLimited:          once(nutanixfake.Fault{Status: http.StatusTooManyRequests, Group: "RATE_LIMIT_EXCEEDED", RetryAfter: "7"}),
+			drivertest.ServerError:          once(nutanixfake.Fault{Status: http.StatusInternalServerError, Group: "VM_INTERNAL_ERROR"}),
+			drivertest.InsufficientCapacity: once(nutanixfake.Fault{Start: "NO_HOST_RESOURCES"}),
+		},
+		Hide:      func() { w.cloud.HideNext(4) },
+		Attach:    func(created driver.Instance) func() bool { return w.cloud.Attach(created.ID) },
+		Stop:      w.cloud.Stop,
+		Restarts:  w.cloud.Resets,
+		Untag:     func(created driver.Instance, tags ...string) func() bool { return w.cloud.Untag(created.ID, tags...) },
+		Leftovers: w.cloud.Leftovers,
+		Changes:   w.cloud.Changes,
+	}
+}
+
+// env is a fake Prism Central behind TLS, with a clock that can be advanced and runs at a speed.
+type env struct {
+	cloud  *nutanixfake.Cloud
+	server *httptest.Server
+	began  time.Time
+	offset *atomic.Int64
+	speed  int64
+}
+
+func (w env) now() time.Time {
+	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
+}
+
+func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
+
+// newEnv starts a fake Prism Central. The test fails if a request violates a rule of the API.
+func newEnv(t *testing.T, options nutanixfake.Options) env {
+	t.Helper()
+	w := env{began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	options.Now = w.now
+	cloud := nutanixfake.New(options)
+	server := httptest.NewUnstartedServer(cloud)
+	server.Config.ErrorLog = nil
+	server.StartTLS()
+	t.Cleanup(func() {
+		server.Close()
+		for _, violation := range cloud.Violations() {
+			t.Errorf("violation of the rules of the API: %s", violation)
+		}
+	})
+	w.cloud, w.server = cloud, server
+	return w
+}
+
+// connect returns a driver with valid credentials whose process started longer than the startup window ago.
+func (w env) connect(t *testing.T) driver.Driver[nutanix.InstanceConfig] {
+	t.Helper()
+	age := inflight.Window
+	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
+}
+
+// connectRestarted returns the driver of a process that has just started.
+func (w env) connectRestarted(t *testing.T) driver.Driver[nutanix.InstanceConfig] {
+	t.Helper()
+	return w.connectAt(t, w.now, func() {})
+}
+
+func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[nutanix.InstanceConfig] {
+	t.Helper()
+	defer connected()
+	created, err := descriptionAt(now).Connect(t.Context(), driver.Account{SecretName: "nutanix"}, w.secret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func (w env) description() driver.Cloud[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
+	return descriptionAt(w.now)
+}
+
+func descriptionAt(now func() time.Time) driver.Cloud[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
+	return nutanix.Cloud(nutanix.Options{PageSize: 7, Clock: clockFunc(now)})
+}
+
+func (w env) secret() driver.Credentials {
+	return driver.Credentials{
+		"NUTANIX_ENDPOINT": []byte(w.server.URL), "NUTANIX_USER": []byte(nutanixfake.User), "NUTANIX_PASSWORD": []byte(nutanixfake.Password),
+		"NUTANIX_CA_BUNDLE": w.bundle(),
+	}
+}
+
+func (w env) bundle() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
+}
+
+// clockFunc is a clock.
+type clockFunc func() time.Time
+
+func (c clockFunc) Now() time.Time                  { return c() }
+func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
+
+// newSpec returns a spec that the fake accepts.
+func newSpec(change func(*infrav1.NutanixMachineSpec)) infrav1.NutanixMachineSpec {
+	s := infrav1.NutanixMachineSpec{
+		Cluster:           nutanixfake.ClusterA,
+		VCPUSockets:       2,
+		MemoryMiB:         4096,
+		Image:             infrav1.NutanixImage{Name: nutanixfake.Image},
+		NetworkInterfaces: []infrav1.NutanixNetworkInterface{{Subnet: nutanixfake.Subnet}},
+	}
+	change(&s)
+	return s
+}
+
+func unchanged(*infrav1.NutanixMachineSpec) {}
+
+func withDisk(s *infrav1.NutanixMachineSpec) {
+	s.DataDisks = []infrav1.NutanixDisk{{Name: "data", NutanixDiskSettings: infrav1.NutanixDiskSettings{SizeGiB: ptr.To[int64](20), StorageContainer: nutanixfake.Container}}}
+}
+
+func newConfig(t *testing.T, change func(*infrav1.NutanixMachineSpec)) nutanix.InstanceConfig {
+	t.Helper()
+	created, err := nutanix.NewInstanceConfig(&infrav1.NutanixMachine{Spec: newSpec(change)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func newRequest(id driver.Identity, config nutanix.InstanceConfig) driver.CreateRequest[nutanix.InstanceConfig] {
+	return driver.CreateRequest[nutanix.InstanceConfig]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+}
+
+var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
+
+// create creates an instance with as many calls as that takes.
+func create(t *testing.T, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) (driver.Instance, error) {
+	t.Helper()
+	var err error
+	for range 100 {
+		var created driver.Instance
+		if created, err = d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+			return created, err
+		}
+	}
+	t.Fatalf("the creation does not finish: %v", err)
+	return driver.Instance{}, nil
+}
+
+func listProviderIDs(t *testing.T, d driver.Driver[nutanix.InstanceConfig]) (ids []string) {
+	t.Helper()
+	for instance, err := range d.List(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, instance.ProviderID)
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nutanix_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inflight"
+	"drover.io/infra-providers/nutanix"
+	"drover.io/infra-providers/nutanix/nutanixfake"
+)
+
+// patiently creates an instance with as many calls as that takes, also after failures.
+func patiently(t *testing.T, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) driver.Instance {
+	t.Helper()
+	var err error
+	for range 100 {
+		var created driver.Instance
+		if created, err = d.Create(t.Context(), req); err == nil {
+			return created
+		}
+	}
+	t.Fatal(err)
+	return driver.Instance{}
+}
+
+// TestLostAnswersAreRepeatedWithTheSameToken: names are not unique and lists are late, so the token alone prevents a second
+// virtual machine, also in a process without any memory, and with bootstrap data that has changed.
+func TestLostAnswersAreRepeatedWithTheSameToken(t *testing.T) {
+	t.Parallel()
+	for name, restarts := range map[string]bool{"in one process": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, nutanixfake.Options{TaskRequests: 2, ListDelay: 5})
+			d := w.connect(t)
+			req := newRequest(identity, newConfig(t, withDisk))
+			var err error
+			for n := range 100 {
+				w.cloud.FailNext(nutanixfake.Fault{Lost: true})
+				req.UserData = append(req.UserData, byte('0'+n%10))
+				if _, err = d.Create(t.Context(), req); err == nil {
+					break
+				}
+				if restarts {
+					d = w.connectRestarted(t)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := w.cloud.Leftovers(); len(left) != 1 {
+				t.Errorf("%q exist, want one virtual machine", left)
+			}
+		})
+	}
+}
+
+// TestConcurrentProcessesCreateOnce.
+func TestConcurrentProcessesCreateOnce(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 3, ListDelay: 2})
+	req := newRequest(identity, newConfig(t, withDisk))
+	var wait sync.WaitGroup
+	for range 4 {
+		d := w.connect(t)
+		wait.Go(func() { patiently(t, d, req) })
+	}
+	wait.Wait()
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
+// TestRetryAfterTheTokenWasForgotten: the virtual machine is listed by then.
+func TestRetryAfterTheTokenWasForgotten(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 1})
+	req := newRequest(identity, newConfig(t, unchanged))
+	d := w.connect(t)
+	for w.cloud.Counts()["POST vms"] == 0 {
+		if w.cloud.Counts()["POST categories"] > 0 {
+			w.cloud.FailNext(nutanixfake.Fault{Lost: true})
+		}
+		if _, err := d.Create(t.Context(), req); err == nil {
+			t.Fatal("the creation ended too early")
+		}
+	}
+	w.cloud.Advance()
+	w.cloud.ForgetTasks()
+	w.advance(24 * time.Hour)
+	patiently(t, w.connectRestarted(t), req)
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
+// TestEachAttemptHasAnotherToken: with the first one, Prism Central would answer with the first failure for ever. A process
+// without memory passes the failures that it has not seen.
+func TestEachAttemptHasAnotherToken(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 1})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	for range 3 {
+		w.cloud.FailNext(nutanixfake.Fault{Start: "NO_HOST_RESOURCES"})
+		if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+			t.Fatalf("got %v, want an InsufficientCapacityError", err)
+		}
+		if left := w.cloud.Leftovers(); len(left) != 0 {
+			t.Fatalf("%q exist after a refusal", left)
+		}
+	}
+	for range 2 {
+		w.cloud.FailNext(nutanixfake.Fault{Task: "VM_CREATE_FAILED", LeavesVM: true})
+		if _, err := create(t, d, req); err == nil || driver.IsInsufficientCapacity(err) || driver.IsInvalidConfiguration(err) {
+			t.Fatalf("got %v, want a transient error", err)
+		}
+		if left := w.cloud.Leftovers(); len(left) != 0 {
+			t.Fatalf("%q exist after a failure", left)
+		}
+	}
+	w.cloud.Age(time.Hour)
+	if _, err := create(t, w.connectRestarted(t), req); err != nil {
+		t.Errorf("creating in another process: %v", err)
+	}
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
+// TestRefusedTokenIsNotUsedAgain: Prism Central may repeat a refusal for the same token.
+func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	tokens := map[string]bool{}
+	w := newEnv(t, nutanixfake.Options{})
+	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get("NTNX-Request-Id"); r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/vms") {
+			tokens[id] = true
+			w.cloud.FailNext(nutanixfake.Fault{Status: http.StatusConflict, Group: "RETRYABLE_ERROR"})
+		}
+		w.cloud.ServeHTTP(rw, r)
+	})
+	d := w.connect(t)
+	for range 3 {
+		if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
+			t.Fatal("it was created")
+		}
+	}
+	if len(tokens) != 3 {
+		t.Errorf("%d tokens were used for 3 requests that were refused", len(tokens))
+	}
+}
+
+// TestRefusalOfARepeatedRequest: it does not prove that the first one, of an earlier process, was not carried out.
+func TestRefusalOfARepeatedRequest(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 30, ListDelay: 30})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	for w.cloud.Counts()["POST vms"] == 0 {
+		if w.cloud.Counts()["POST categories"] > 0 {
+			w.cloud.FailNext(nutanixfake.Fault{Lost: true})
+		}
+		_, _ = d.Create(t.Context(), req)
+	}
+	d = w.connectRestarted(t)
+	w.cloud.RefuseNextCreation(nutanixfake.Fault{Status: http.StatusTooManyRequests, Group: "RATE_LIMIT_EXCEEDED"})
+	for w.cloud.Counts()["POST vms"] < 2 {
+		_, _ = d.Create(t.Context(), req)
+	}
+	patiently(t, d, req)
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
+// TestAbsenceIsNotConcludedEarly: a request whose answer was lost may still arrive, and so may one of an earlier process.
+func TestAbsenceIsNotConcludedEarly(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 1000})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	for w.cloud.Counts()["POST vms"] == 0 {
+		if w.cloud.Counts()["POST categories"] > 0 {
+			w.cloud.FailNext(nutanixfake.Fault{Lost: true})
+		}
+		_, _ = d.Create(t.Context(), req)
+	}
+	later := w.connectRestarted(t)
+	for name, d := range map[string]driver.Driver[nutanix.InstanceConfig]{"in the same process": d, "after a restart": later} {
+		if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
+			t.Errorf("reading %s: got %v", name, err)
+		}
+		if err := d.Delete(t.Context(), identity); err == nil {
+			t.Errorf("deleting %s ended", name)
+		}
+	}
+	w.cloud.Advance()
+	w.advance(inflight.Window)
+	for range 3 {
+		if err := later.Delete(t.Context(), identity); err != nil {
+			t.Fatal(err)
+		}
+		w.cloud.Advance()
+	}
+	if left := w.cloud.Leftovers(); len(left) != 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestCopiesAreNobodys: a copy in Prism Central has the description of the original.
+func TestCopiesAreNobodys(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	created := patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
+	w.cloud.Clone(created.ID, "a-copy")
+	if ids := listProviderIDs(t, d); len(ids) != 1 || ids[0] != created.ProviderID {
+		t.Errorf("the list has %q, want %q", ids, created.ProviderID)
+	}
+}
+
+// TestDuplicatesGoTogether: should there ever be two, both are deleted with the machine, and the older one is used.
+func TestDuplicatesGoTogether(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	created := patiently(t, w.connect(t), newRequest(identity, newConfig(t, unchanged)))
+	w.cloud.Clone(created.ID, identity.Name)
+	d := w.connect(t)
+	if found, err := d.Get(t.Context(), identity); err != nil || found.ID != created.ID {
+		t.Errorf("got %s and %v, want the older one", found.ID, err)
+	}
+	if err := d.Delete(t.Context(), identity); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.cloud.Leftovers(); len(left) != 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestStoppedIsNotStartedByReads: only Create starts.
+func TestStoppedIsNotStartedByReads(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	id := identity
+	id.ProviderID = patiently(t, d, newRequest(identity, newConfig(t, unchanged))).ProviderID
+	for state, want := range map[config.PowerState]driver.State{
+		config.POWERSTATE_OFF: driver.Stopped, config.POWERSTATE_PAUSED: driver.Stopped, config.POWERSTATE_UNDETERMINED: driver.Pending, config.POWERSTATE_ON: driver.Running,
+	} {
+		w.cloud.SetPower(state)
+		if found, err := d.Get(t.Context(), id); err != nil || found.State != want {
+			t.Errorf("%s: got %s and %v, want %s", state.GetName(), found.State, err, want)
+		}
+	}
+	if starts := w.cloud.Counts()["POST vms/{id}/$actions/power-on"]; starts != 1 {
+		t.Errorf("it was started %d times", starts)
+	}
+}
+
+// TestFallbackIsTriedInAnotherCluster after the virtual machine in the full one is gone.
+func TestFallbackIsTriedInAnotherCluster(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 1})
+	d := w.connect(t)
+	full := newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+		s.Cluster, s.Fallbacks = nutanixfake.FullCluster, []infrav1.NutanixFallback{{Cluster: nutanixfake.ClusterB}}
+	})
+	if _, err := create(t, d, newRequest(identity, full)); !driver.IsInsufficientCapacity(err) || !strings.Contains(err.Error(), "NO_HOST_RESOURCES") {
+		t.Fatalf("got %v, want an InsufficientCapacityError with the reason", err)
+	}
+	other := w.description().Alternatives(full)
+	created, err := create(t, d, newRequest(identity, other[0]))
+	if err != nil || created.FailureDomain != nutanixfake.ClusterB {
+		t.Errorf("got %+v and %v, want one in the other cluster", created, err)
+	}
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
+// TestRequestsHaveTheIdentity: no virtual machine ever exists without it.
+func TestRequestsHaveTheIdentity(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	patiently(t, w.connect(t), newRequest(identity, newConfig(t, unchanged)))
+	for _, sent := range w.cloud.Requests() {
+		vm := config.NewVm()
+		if err := json.Unmarshal(sent, vm); err != nil {
+			t.Fatal(err)
+		}
+		if vm.Description == nil || !strings.Contains(*vm.Description, string(identity.UID)) || len(vm.Categories) != 1 {
+			t.Errorf("the request has no identity: %s", sent)
+		}
+	}
+}

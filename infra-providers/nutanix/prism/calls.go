@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package prism
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+
+	clusters "github.com/nutanix/ntnx-api-golang-clients/clustermgmt-go-client/v4/models/clustermgmt/v4/config"
+	networks "github.com/nutanix/ntnx-api-golang-clients/networking-go-client/v4/models/networking/v4/config"
+	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
+	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
+	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/content"
+	groups "github.com/nutanix/ntnx-api-golang-clients/volumes-go-client/v4/models/volumes/v4/config"
+)
+
+const vmsPath = "ahv/config/vms"
+
+func vmPath(id string) string { return vmsPath + "/" + url.PathEscape(id) }
+
+// VM returns a virtual machine and its entity tag.
+func (c *Client) VM(ctx context.Context, id string) (*config.Vm, string, error) {
+	return get[config.Vm](ctx, c, vmm, vmPath(id))
+}
+
+// VMsByName returns the virtual machines of a name, which need not be unique.
+func (c *Client) VMsByName(ctx context.Context, name string) ([]config.Vm, error) {
+	return list[config.Vm](ctx, c, vmm, vmsPath, Equal("name", name))
+}
+
+// VMs yields all virtual machines, page by page, and a failure last. One that is created or deleted meanwhile may move others
+// to pages that were read already.
+func (c *Client) VMs(ctx context.Context) iter.Seq2[*config.Vm, error] {
+	return func(yield func(*config.Vm, error) bool) {
+		for read, page := 0, 0; ; page++ {
+			found, total, err := listPage[config.Vm](ctx, c, vmm, vmsPath, "", page)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for n := range found {
+				if !yield(&found[n], nil) {
+					return
+				}
+			}
+			if read += len(found); read >= total || len(found) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// CreateVM requests a virtual machine and returns the task.
+func (c *Client) CreateVM(ctx context.Context, vm *config.Vm, requestID string) (Begun, error) {
+	return c.change(ctx, call{method: http.MethodPost, namespace: vmm, path: vmsPath, body: vm, requestID: requestID})
+}
+
+// UpdateVM replaces a virtual machine and returns the task.
+func (c *Client) UpdateVM(ctx context.Context, id string, vm *config.Vm, etag, requestID string) (Begun, error) {
+	return c.change(ctx, call{method: http.MethodPut, namespace: vmm, path: vmPath(id), body: vm, etag: etag, requestID: requestID})
+}
+
+// DeleteVM deletes a virtual machine and returns the task.
+func (c *Client) DeleteVM(ctx context.Context, id, etag, requestID string) (Begun, error) {
+	return c.change(ctx, call{method: http.MethodDelete, namespace: vmm, path: vmPath(id), etag: etag, requestID: requestID})
+}
+
+// PowerOn starts a virtual machine and returns the task.
+func (c *Client) PowerOn(ctx context.Context, id, etag, requestID string) (Begun, error) {
+	return c.change(ctx, call{method: http.MethodPost, namespace: vmm, path: vmPath(id) + "/$actions/power-on", etag: etag, requestID: requestID})
+}
+
+// Reset resets a virtual machine and returns the task.
+func (c *Client) Reset(ctx context.Context, id, etag, requestID string) (Begun, error) {
+	return c.change(ctx, call{method: http.MethodPost, namespace: vmm, path: vmPath(id) + "/$actions/reset", etag: etag, requestID: requestID})
+}
+
+// DetachVolumeGroup detaches a volume group from a virtual machine and returns the task.
+func (c *Client) DetachVolumeGroup(ctx context.Context, group, vm, requestID string) (Begun, error) {
+	path := "config/volume-groups/" + url.PathEscape(group)
+	_, etag, err := get[groups.VolumeGroup](ctx, c, volumes, path)
+	if err != nil {
+		return Begun{}, err
+	}
+	attachment := groups.NewVmAttachment()
+	attachment.ExtId = &vm
+	return c.change(ctx, call{method: http.MethodPost, namespace: volumes, path: path + "/$actions/detach-vm", body: attachment, etag: etag, requestID: requestID})
+}
+
+// change makes a call that starts a task, and returns that.
+func (c *Client) change(ctx context.Context, of call) (Begun, error) {
+	answer, err := c.send(ctx, of)
+	if err != nil {
+		return Begun{}, err
+	}
+	begun := struct{ ExtID string }{}
+	if decode(answer.Data, &begun) != nil || begun.ExtID == "" {
+		return Begun{}, errNoAnswer
+	}
+	return Begun{TaskID: begun.ExtID, At: answer.at}, nil
+}
+
+// Task returns a task.
+func (c *Client) Task(ctx context.Context, id string) (*tasks.Task, error) {
+	found, _, err := get[tasks.Task](ctx, c, prism, "config/tasks/"+url.PathEscape(id))
+	return found, err
+}
+
+// Image returns an image.
+func (c *Client) Image(ctx context.Context, id string) (*content.Image, error) {
+	found, _, err := get[content.Image](ctx, c, vmm, "content/images/"+url.PathEscape(id))
+	return found, err
+}
+
+// ImagesByName returns the images of a name.
+func (c *Client) ImagesByName(ctx context.Context, name string) ([]content.Image, error) {
+	return list[content.Image](ctx, c, vmm, "content/images", Equal("name", name))
+}
+
+// Clusters returns all clusters, that of Prism Central included.
+func (c *Client) Clusters(ctx context.Context) ([]clusters.Cluster, error) {
+	return list[clusters.Cluster](ctx, c, clustermgmt, "config/clusters", "")
+}
+
+// SubnetsByName returns the subnets of a name, of all clusters.
+func (c *Client) SubnetsByName(ctx context.Context, name string) ([]networks.Subnet, error) {
+	return list[networks.Subnet](ctx, c, networking, "config/subnets", Equal("name", name))
+}
+
+// StorageContainersByName returns the storage containers of a name, of all clusters.
+func (c *Client) StorageContainersByName(ctx context.Context, name string) ([]clusters.StorageContainer, error) {
+	return list[clusters.StorageContainer](ctx, c, clustermgmt, "config/storage-containers", Equal("name", name))
+}
+
+// Category returns the category of a key and a value, or nil.
+func (c *Client) Category(ctx context.Context, key, value string) (*tasks.Category, error) {
+	found, err := list[tasks.Category](ctx, c, prism, "config/categories", Equal("key", key, "value", value))
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// CreateCategory creates a category. It fails where there is one of its key and value.
+func (c *Client) CreateCategory(ctx context.Context, category *tasks.Category, requestID string) error {
+	_, err := c.send(ctx, call{method: http.MethodPost, namespace: prism, path: "config/categories", body: category, requestID: requestID})
+	return err
+}
+
+// HasProjects reports whether the API knows the project of a virtual machine.
+func (c *Client) HasProjects(ctx context.Context) (bool, error) {
+	minor, err := c.minor(ctx, vmm)
+	return minor >= 1, err
+}
