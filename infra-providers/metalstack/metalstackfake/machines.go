@@ -74,11 +74,11 @@ func allocateMachine(c *Cloud, r request) (any, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	switch fault := c.faults.allocation; {
-	case fault == breakOff:
+	switch c.faults.allocation {
+	case breakOff:
 		c.faults.allocation = ""
 		panic(http.ErrAbortHandler)
-	case fault == conflicting:
+	case conflicting:
 		c.faults.allocation = ""
 		c.release(candidate.ID)
 		return nil, &refusal{http.StatusConflict, "Conflict cannot update machine (" + candidate.ID + "): the entity was changed from another, please retry"}
