@@ -193,7 +193,7 @@ func newRequest(t *testing.T, id driver.Identity) driver.CreateRequest[metalstac
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
-// created is an instance of the identity that was allocated.
+// mustCreate allocates a machine.
 func mustCreate(t *testing.T, d *metalstack.Driver, id driver.Identity) driver.Instance {
 	t.Helper()
 	created, err := d.Create(t.Context(), newRequest(t, id))

@@ -26,7 +26,7 @@ import (
 const window = 6 * time.Minute
 
 // wantOneMachine fails unless exactly one machine is allocated for Drover, and nothing else is left.
-func wantOneMachine(t *testing.T, w env, d *metalstack.Driver) string {
+func wantOneMachine(t *testing.T, d *metalstack.Driver) string {
 	t.Helper()
 	ids := listProviderIDs(t, d)
 	if len(ids) != 1 {
@@ -93,7 +93,7 @@ func TestLostAnswers(t *testing.T) {
 					t.Fatalf("creating again: %v", err)
 				}
 				id := identity
-				id.ProviderID = wantOneMachine(t, w, d)
+				id.ProviderID = wantOneMachine(t, d)
 				wantDeleted(t, w, d, id)
 			})
 		}
@@ -123,7 +123,7 @@ func TestLateAllocation(t *testing.T) {
 				t.Fatal(err)
 			}
 			created := mustCreate(t, d, identity)
-			if got := wantOneMachine(t, w, d); got != created.ProviderID || w.cloud.Count("allocateMachine") != 2 {
+			if got := wantOneMachine(t, d); got != created.ProviderID || w.cloud.Count("allocateMachine") != 2 {
 				t.Errorf("created %q and listed %q, with %d requests", created.ProviderID, got, w.cloud.Count("allocateMachine"))
 			}
 		})
@@ -151,7 +151,7 @@ func TestVeryLateAllocation(t *testing.T) {
 			if err := release(); err == nil || !strings.Contains(err.Error(), "NotFound") {
 				t.Errorf("the late request: got %v, want a refusal", err)
 			}
-			if got := wantOneMachine(t, w, d); got != created.ProviderID {
+			if got := wantOneMachine(t, d); got != created.ProviderID {
 				t.Errorf("listed %q, created %q", got, created.ProviderID)
 			}
 		})
@@ -201,7 +201,7 @@ func TestCallersRace(t *testing.T) {
 	callers.Wait()
 	d := w.connect(t)
 	mustCreate(t, d, identity)
-	wantOneMachine(t, w, d)
+	wantOneMachine(t, d)
 	if requests := w.cloud.Count("allocateMachine"); requests != 1 {
 		t.Errorf("%d machines were requested, want 1", requests)
 	}
@@ -238,7 +238,7 @@ func TestOtherCallerAtAnyMoment(t *testing.T) {
 			}
 			mustCreate(t, d, identity)
 			id := identity
-			id.ProviderID = wantOneMachine(t, w, d)
+			id.ProviderID = wantOneMachine(t, d)
 			wantDeleted(t, w, d, id)
 		})
 	}
@@ -266,7 +266,7 @@ func TestSuspendedCaller(t *testing.T) {
 				t.Error("both callers have created the machine")
 			}
 			mustCreate(t, d, identity)
-			wantOneMachine(t, w, d)
+			wantOneMachine(t, d)
 		})
 	}
 }
@@ -299,7 +299,7 @@ func TestInterruptedAllocation(t *testing.T) {
 				t.Errorf("what is left: %+v", left)
 			}
 			mustCreate(t, d, identity)
-			wantOneMachine(t, w, d)
+			wantOneMachine(t, d)
 			wantDeleted(t, w, d, identity)
 		})
 	}
@@ -323,7 +323,7 @@ func TestUndoneAllocation(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the addresses were released: %v", err)
 	}
-	wantOneMachine(t, w, d)
+	wantOneMachine(t, d)
 	wantDeleted(t, w, d, identity)
 }
 
@@ -342,7 +342,7 @@ func TestCrashAfterEachRequest(t *testing.T) {
 			w.advance(window)
 			d := w.connect(t)
 			created := mustCreate(t, d, identity)
-			if got := wantOneMachine(t, w, d); got != created.ProviderID {
+			if got := wantOneMachine(t, d); got != created.ProviderID {
 				t.Errorf("listed %q, created %q", got, created.ProviderID)
 			}
 			crashing = &crash{after: n}
@@ -380,7 +380,7 @@ func TestUnsentRequestIsNotWaitedFor(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	mustCreate(t, d, identity)
-	wantOneMachine(t, w, d)
+	wantOneMachine(t, d)
 }
 
 // TestHardwareOfSomebodyElse: the hardware of a machine that was freed belongs to somebody else. It is neither shown nor touched.
@@ -458,7 +458,7 @@ func TestReusedHardware(t *testing.T) {
 	if found, err := d.Get(t.Context(), second); err != nil || found.Identity != second {
 		t.Errorf("reading the second: %+v and %v", found, err)
 	}
-	wantOneMachine(t, w, d)
+	wantOneMachine(t, d)
 }
 
 // TestHardwareChangesHandsBeforeItIsFreed: between the look-up of a machine and the request to free it somebody else gets it.

@@ -74,11 +74,11 @@ func allocateMachine(c *Cloud, r request) (any, *refusal) {
 	if refused != nil {
 		return nil, refused
 	}
-	switch fault := c.faults.allocation; {
-	case fault == breakOff:
+	switch c.faults.allocation {
+	case breakOff:
 		c.faults.allocation = ""
 		panic(http.ErrAbortHandler)
-	case fault == conflicting:
+	case conflicting:
 		c.faults.allocation = ""
 		c.release(candidate.ID)
 		return nil, &refusal{http.StatusConflict, "Conflict cannot update machine (" + candidate.ID + "): the entity was changed from another, please retry"}
@@ -165,39 +165,13 @@ func (c *Cloud) candidate(partition, size string, placement []string) (best *ser
 
 // attach marks the addresses of an allocation as those of its machine, after it has checked all.
 func (c *Cloud) attach(m *server, body models.V1MachineAllocateRequest) (all []string, refused *refusal) {
-	auto := map[string]bool{}
-	private := ""
-	for _, wanted := range body.Networks {
-		of, ok := networks[*wanted.Networkid]
-		if !ok {
-			return nil, notFound("network", *wanted.Networkid)
-		}
-		if of.parent != "" && private != "" {
-			return nil, unprocessable("unable to gather networks:multiple private networks are specified")
-		}
-		if of.parent != "" {
-			private = *wanted.Networkid
-		}
-		auto[*wanted.Networkid] = ptr.Deref(wanted.Autoacquire, true)
+	auto, private, refused := gatherNetworks(body)
+	if refused != nil {
+		return nil, refused
 	}
-	switch of := networks[private]; {
-	case private == "":
-		return nil, unprocessable("unable to gather networks:no private network given")
-	case of.project != *body.Projectid:
-		return nil, unprocessable("unable to gather networks:the given private network does not belong to the project, which is not allowed")
-	}
-	var given []*address
-	for _, text := range body.Ips {
-		parsed, err := netip.ParseAddr(text)
-		ip := c.ips[parsed]
-		if err != nil || ip == nil || ip.releasedAt > 0 {
-			return nil, notFound("ip", text)
-		}
-		if _, in := auto[ip.Network]; !in || ip.Project != *body.Projectid {
-			return nil, unprocessable("given ip %q is not in any of the given networks, which is required", text)
-		}
-		auto[ip.Network] = false
-		given = append(given, ip)
+	given, refused := c.gatherIPs(body, auto)
+	if refused != nil {
+		return nil, refused
 	}
 	if of := networks[private]; of.partition != m.Partition {
 		return nil, unprocessable("unable to gather networks:private network %q must be located in the partition where the machine is going to be placed", private)
@@ -224,6 +198,47 @@ func (c *Cloud) attach(m *server, body models.V1MachineAllocateRequest) (all []s
 		all = append(all, ip.Address.String())
 	}
 	return all, nil
+}
+
+// gatherNetworks returns the networks of an allocation, with whether an address is acquired in each, and the private one.
+func gatherNetworks(body models.V1MachineAllocateRequest) (auto map[string]bool, private string, refused *refusal) {
+	auto = map[string]bool{}
+	for _, wanted := range body.Networks {
+		of, ok := networks[*wanted.Networkid]
+		if !ok {
+			return nil, "", notFound("network", *wanted.Networkid)
+		}
+		if of.parent != "" && private != "" {
+			return nil, "", unprocessable("unable to gather networks:multiple private networks are specified")
+		}
+		if of.parent != "" {
+			private = *wanted.Networkid
+		}
+		auto[*wanted.Networkid] = ptr.Deref(wanted.Autoacquire, true)
+	}
+	switch of := networks[private]; {
+	case private == "":
+		return nil, "", unprocessable("unable to gather networks:no private network given")
+	case of.project != *body.Projectid:
+		return nil, "", unprocessable("unable to gather networks:the given private network does not belong to the project, which is not allowed")
+	}
+	return auto, private, nil
+}
+
+// gatherIPs returns the addresses that an allocation names. In their networks none is acquired.
+func (c *Cloud) gatherIPs(body models.V1MachineAllocateRequest, auto map[string]bool) (given []*address, refused *refusal) {
+	for _, text := range body.Ips {
+		ip := c.ip(text)
+		if ip == nil || ip.releasedAt > 0 {
+			return nil, notFound("ip", text)
+		}
+		if _, in := auto[ip.Network]; !in || ip.Project != *body.Projectid {
+			return nil, unprocessable("given ip %q is not in any of the given networks, which is required", text)
+		}
+		auto[ip.Network] = false
+		given = append(given, ip)
+	}
+	return given, nil
 }
 
 func freeMachine(c *Cloud, r request) (any, *refusal) {

@@ -118,17 +118,16 @@ func strip(of any) any {
 	switch of := of.(type) {
 	case object:
 		kept := object{}
+		_, answer := of["schema"]
+		_, operation := of["operationId"]
 		for key, part := range of {
-			if text, is := part.(string); is && (key == "description" || key == "summary" || key == "x-go-type") {
-				if _, answer := of["schema"]; answer && key == "description" && text != "" && of["in"] == nil {
-					kept[key] = "any"
-				}
+			_, text := part.(string)
+			switch {
+			case text && key == "description" && answer && of["in"] == nil:
+				kept[key] = "any"
 				continue
-			}
-			if key == "tags" || key == "x-go-type" {
-				if _, operation := of["operationId"]; operation || key == "x-go-type" {
-					continue
-				}
+			case text && (key == "description" || key == "summary"), key == "x-go-type", key == "tags" && operation:
+				continue
 			}
 			kept[key] = strip(part)
 		}
