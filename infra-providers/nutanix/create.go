@@ -68,7 +68,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 
 // requestVM requests the virtual machine, and is unfinished then.
 func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[InstanceConfig], vm *config.Vm) error {
-	err := d.send(ctx, req.Identity, vmObject, req.Config, func(requestID string) (prism.Begun, error) {
+	err := d.send(req.Identity, vmObject, req.Config, func(requestID string) (prism.Begun, error) {
 		return d.prism.CreateVM(ctx, vm, requestID)
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[Instanc
 // that failed. It is recorded before, so that its absence is not concluded while the answer is missing. Prism Central answers a
 // token that it has had with the task that it began then, also if that has failed, so another attempt needs another one. Errors
 // are those of package prism.
-func (d *Driver) send(ctx context.Context, id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
+func (d *Driver) send(id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
 	unanswered, known := d.creations.Get(id, object)
 	known = known && d.creations.MayAppear(unanswered)
 	key := requestID(id, object, content, d.creations.Attempt(id, object))
@@ -185,11 +185,11 @@ func isEarlier(task *tasks.Task, creation inflight.Creation) bool {
 
 // refused returns why a creation failed, after it is certain that there is no virtual machine. What it left is deleted.
 func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceConfig], left []virtualMachine, task *tasks.Task) error {
-	for _, vm := range left {
-		if _, err := req.Identity.Checked(vm.instance); err != nil {
+	if len(left) > 0 {
+		if _, err := req.Identity.Checked(left[0].instance); err != nil {
 			return err
 		}
-		if err := d.deleteVM(ctx, vm); err != nil {
+		if err := d.deleteVM(ctx, left[0]); err != nil {
 			return err
 		}
 		return &driver.UnfinishedError{Err: errCreating}
@@ -214,7 +214,7 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	if begun, ok := d.creations.Get(req.Identity, startObject); ok && begun.Operation != "" {
 		return driver.Instance{}, d.continueStart(ctx, req, vm, begun)
 	}
-	err = d.send(ctx, req.Identity, startObject, vm.instance.ID, func(requestID string) (prism.Begun, error) {
+	err = d.send(req.Identity, startObject, vm.instance.ID, func(requestID string) (prism.Begun, error) {
 		return d.prism.PowerOn(ctx, vm.instance.ID, vm.etag, requestID)
 	})
 	if err != nil && !prism.IsNotFound(err) { // a new one may not be known everywhere yet
@@ -260,11 +260,11 @@ func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage)
 	if err != nil {
 		return err
 	}
-	for _, vm := range left {
-		if _, err := id.Checked(vm.instance); err != nil {
+	if len(left) > 0 {
+		if _, err := id.Checked(left[0].instance); err != nil {
 			return err
 		}
-		if err := d.deleteVM(ctx, vm); err != nil {
+		if err := d.deleteVM(ctx, left[0]); err != nil {
 			return err
 		}
 		return &driver.UnfinishedError{Err: errGivingUp}

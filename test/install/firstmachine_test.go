@@ -20,7 +20,7 @@ import (
 var (
 	// exportLine matches a line that exports variables, exported one of them, and secretCreated the name of a Secret.
 	exportLine    = regexp.MustCompile(`(?m)^export (.*)$`)
-	exported      = regexp.MustCompile(`(\w+)=(\S+)`)
+	exported      = regexp.MustCompile(`(\w+)=(?:"([^"]*)"|(\S+))`)
 	secretCreated = regexp.MustCompile(`kubectl create secret generic (\S+)`)
 	// withoutDefault matches a variable of a template that the user has to set.
 	withoutDefault = regexp.MustCompile(`\$\{(\w+)\}`)
@@ -98,7 +98,7 @@ func variables(parts ...string) map[string]string {
 	for _, part := range parts {
 		for _, line := range exportLine.FindAllStringSubmatch(part, -1) {
 			for _, pair := range exported.FindAllStringSubmatch(line[1], -1) {
-				values[pair[1]] = pair[2]
+				values[pair[1]] = pair[2] + pair[3]
 			}
 		}
 	}

@@ -36,8 +36,11 @@ const (
 	APIKey   = "key-of-a-service-account"
 )
 
-// CategoryKey and CategoryValue are a category that exists.
-const CategoryKey, CategoryValue = "Environment", "Production"
+// CategoryKey is the key of a category that exists.
+const CategoryKey = "Environment"
+
+// CategoryValue is its value.
+const CategoryValue = "Production"
 
 // uuid returns the n-th ID of a kind.
 func uuid(kind, n int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, n) }

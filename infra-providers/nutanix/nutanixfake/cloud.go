@@ -69,8 +69,7 @@ type virtualMachine struct {
 	config.Vm
 	version int
 	// hidden is how many lists omit it.
-	hidden   int
-	deleting bool
+	hidden int
 }
 
 // task is a task and its effect.

@@ -41,12 +41,39 @@ func (c *Cloud) shown() (all []config.Vm) {
 
 // get answers what only reads.
 func (c *Cloud) get(r *http.Request, path string) (answer, error) {
-	folder, id := path, ""
 	if at := strings.LastIndex(path, "/"); idPattern.MatchString(path[at:]) {
-		folder, id = path[:at], path[at+1:]
+		return c.getOne(path[:at], path[at+1:])
 	}
-	switch {
-	case folder == "vmm/ahv/config/vms" && id != "":
+	switch path {
+	case "vmm/ahv/config/vms":
+		found, total, err := page(r, c.shown(), named(func(v config.Vm) *string { return v.Name }))
+		return answer{http.StatusOK, "", filled(config.NewListVmsApiResponse(), found), total}, err
+	case "prism/config/categories":
+		found, total, err := page(r, c.categories, func(of tasks.Category, name string) (string, bool) {
+			values := map[string]*string{"key": of.Key, "value": of.Value}
+			return ptr.Deref(values[name], ""), values[name] != nil
+		})
+		return answer{http.StatusOK, "", filled(tasks.NewListCategoriesApiResponse(), found), total}, err
+	case "vmm/content/images":
+		found, total, err := page(r, c.images, named(func(i content.Image) *string { return i.Name }))
+		return answer{http.StatusOK, "", filled(content.NewListImagesApiResponse(), found), total}, err
+	case "clustermgmt/config/clusters":
+		found, total, err := page(r, c.clusters, named(func(i clusters.Cluster) *string { return i.Name }))
+		return answer{http.StatusOK, "", filled(clusters.NewListClustersApiResponse(), found), total}, err
+	case "clustermgmt/config/storage-containers":
+		found, total, err := page(r, c.containers, named(func(i clusters.StorageContainer) *string { return i.Name }))
+		return answer{http.StatusOK, "", filled(clusters.NewListStorageContainersApiResponse(), found), total}, err
+	case "networking/config/subnets":
+		found, total, err := page(r, c.subnets, named(func(i networks.Subnet) *string { return i.Name }))
+		return answer{http.StatusOK, "", filled(networks.NewListSubnetsApiResponse(), found), total}, err
+	}
+	return c.noPath(r.Method, path)
+}
+
+// getOne answers with one entity of a kind.
+func (c *Cloud) getOne(kind, id string) (answer, error) {
+	switch kind {
+	case "vmm/ahv/config/vms":
 		vm, ok := c.vms[id]
 		if !ok {
 			return answer{}, refuse(http.StatusNotFound, "VMM-30100", "VM_NOT_FOUND", "there is no VM")
@@ -54,41 +81,20 @@ func (c *Cloud) get(r *http.Request, path string) (answer, error) {
 		shown := vm.Vm
 		shown.GuestCustomization = nil
 		return answer{http.StatusOK, vm.etag(), filled(config.NewGetVmApiResponse(), shown), -1}, nil
-	case folder == "vmm/ahv/config/vms":
-		found, total, err := page(r, c.shown(), named(func(v config.Vm) *string { return v.Name }))
-		return answer{http.StatusOK, "", filled(config.NewListVmsApiResponse(), found), total}, err
-	case folder == "prism/config/tasks" && id != "":
+	case "prism/config/tasks":
 		found, ok := c.tasks[id]
 		if !ok {
 			return answer{}, refuse(http.StatusNotFound, "TASK-50001", "TASK_NOT_FOUND", "there is no task")
 		}
 		return answer{http.StatusOK, "", filled(tasks.NewGetTaskApiResponse(), *found.show()), -1}, nil
-	case folder == "prism/config/categories" && id == "":
-		found, total, err := page(r, c.categories, func(of tasks.Category, name string) (string, bool) {
-			values := map[string]*string{"key": of.Key, "value": of.Value}
-			return ptr.Deref(values[name], ""), values[name] != nil
-		})
-		return answer{http.StatusOK, "", filled(tasks.NewListCategoriesApiResponse(), found), total}, err
-	case folder == "vmm/content/images" && id != "":
+	case "vmm/content/images":
 		for _, image := range c.images {
 			if *image.ExtId == id {
 				return answer{http.StatusOK, "image", filled(content.NewGetImageApiResponse(), image), -1}, nil
 			}
 		}
 		return answer{}, refuse(http.StatusNotFound, "VMM-20005", "IMAGE_NOT_FOUND", "there is no image")
-	case folder == "vmm/content/images":
-		found, total, err := page(r, c.images, named(func(i content.Image) *string { return i.Name }))
-		return answer{http.StatusOK, "", filled(content.NewListImagesApiResponse(), found), total}, err
-	case folder == "clustermgmt/config/clusters" && id == "":
-		found, total, err := page(r, c.clusters, named(func(i clusters.Cluster) *string { return i.Name }))
-		return answer{http.StatusOK, "", filled(clusters.NewListClustersApiResponse(), found), total}, err
-	case folder == "clustermgmt/config/storage-containers" && id == "":
-		found, total, err := page(r, c.containers, named(func(i clusters.StorageContainer) *string { return i.Name }))
-		return answer{http.StatusOK, "", filled(clusters.NewListStorageContainersApiResponse(), found), total}, err
-	case folder == "networking/config/subnets" && id == "":
-		found, total, err := page(r, c.subnets, named(func(i networks.Subnet) *string { return i.Name }))
-		return answer{http.StatusOK, "", filled(networks.NewListSubnetsApiResponse(), found), total}, err
-	case folder == "volumes/config/volume-groups" && id != "":
+	case "volumes/config/volume-groups":
 		if _, ok := c.groups[id]; !ok {
 			return answer{}, refuse(http.StatusNotFound, "VOL-40101", "VOLUME_GROUP_NOT_FOUND", "there is no volume group")
 		}
@@ -96,7 +102,12 @@ func (c *Cloud) get(r *http.Request, path string) (answer, error) {
 		group.ExtId = &id
 		return answer{http.StatusOK, "group", filled(groups.NewGetVolumeGroupApiResponse(), *group), -1}, nil
 	}
-	c.violate("GET %s: there is no such path", path)
+	return c.noPath(http.MethodGet, kind+"/"+id)
+}
+
+// noPath answers a request that the API does not have.
+func (c *Cloud) noPath(method, path string) (answer, error) {
+	c.violate("%s %s: there is no such path", method, path)
 	return answer{}, refuse(http.StatusNotFound, "", "", "no such path")
 }
 
@@ -110,6 +121,11 @@ func (c *Cloud) change(r *http.Request, path string, body []byte, fault Fault) (
 	case r.Method == http.MethodPost && strings.HasPrefix(path, "volumes/config/volume-groups/") && strings.HasSuffix(path, "/$actions/detach-vm"):
 		return c.detach(r, strings.Split(path, "/")[3], body)
 	}
+	return c.changeVM(r, path, body, fault)
+}
+
+// changeVM answers what changes a virtual machine that exists.
+func (c *Cloud) changeVM(r *http.Request, path string, body []byte, fault Fault) (answer, error) {
 	id, action, _ := strings.Cut(strings.TrimPrefix(path, "vmm/ahv/config/vms/"), "/")
 	vm, ok := c.vms[id]
 	if !ok {
@@ -131,8 +147,7 @@ func (c *Cloud) change(r *http.Request, path string, body []byte, fault Fault) (
 	case r.Method == http.MethodPost && action == "$actions/reset":
 		return c.reset(vm)
 	}
-	c.violate("%s %s: there is no such path", r.Method, path)
-	return answer{}, refuse(http.StatusNotFound, "", "", "no such path")
+	return c.noPath(r.Method, path)
 }
 
 func (c *Cloud) createCategory(body []byte) (answer, error) {

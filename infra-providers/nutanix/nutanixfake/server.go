@@ -5,6 +5,7 @@ package nutanixfake
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,7 +70,10 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if fault.RetryAfter != "" {
 			w.Header().Set("Retry-After", fault.RetryAfter)
 		}
-		refused := err.(*refusal)
+		refused, is := errors.AsType[*refusal](err)
+		if !is {
+			panic(err) // each error is a refusal
+		}
 		w.WriteHeader(refused.status)
 		_, _ = w.Write(refused.body())
 		return
@@ -118,9 +122,22 @@ func (c *Cloud) faultOf(method string) Fault {
 	return c.options.Faults(method)
 }
 
-func (c *Cloud) serve(r *http.Request, method string, fault Fault) (answer, error) {
+func isAuthorized(r *http.Request) bool {
 	user, password, basic := r.BasicAuth()
-	if (!basic || user != User || password != Password) && r.Header.Get("X-ntnx-api-key") != APIKey {
+	return basic && user == User && password == Password || r.Header.Get("X-ntnx-api-key") == APIKey
+}
+
+// hasPath reports whether the version of the API has the path.
+func (c *Cloud) hasPath(parts []string) bool {
+	if parts == nil {
+		return false
+	}
+	minor, err := strconv.Atoi(parts[2])
+	return err == nil && (fmt.Sprintf("v4.%d", minor) <= c.options.Version || c.options.Version == "none")
+}
+
+func (c *Cloud) serve(r *http.Request, method string, fault Fault) (answer, error) {
+	if !isAuthorized(r) {
 		return answer{}, refuse(http.StatusUnauthorized, "IAM-10001", "UNAUTHORIZED", "the credentials are invalid")
 	}
 	if fault.Status != 0 {
@@ -131,11 +148,7 @@ func (c *Cloud) serve(r *http.Request, method string, fault Fault) (answer, erro
 		return c.info(r)
 	}
 	parts := pathPattern.FindStringSubmatch(r.URL.Path)
-	minor := -1
-	if parts != nil {
-		minor, _ = strconv.Atoi(parts[2])
-	}
-	if parts == nil || fmt.Sprintf("v4.%d", minor) > c.options.Version && c.options.Version != "none" {
+	if !c.hasPath(parts) {
 		c.violate("%s %s: there is no such path", r.Method, r.URL.Path)
 		return answer{}, refuse(http.StatusNotFound, "", "", "no such path")
 	}

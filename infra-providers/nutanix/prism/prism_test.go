@@ -4,6 +4,7 @@
 package prism_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -92,7 +93,7 @@ func TestAbsenceIsAnAnswerOfPrismCentral(t *testing.T) {
 func TestSchemaErrorsNameTheAttribute(t *testing.T) {
 	t.Parallel()
 	_, _, err := newClient(t, `400 {"data": {"error": {"validationErrorMessages": [{"message": "too small", "attributePath": "numSockets"}]}}}`).VM(t.Context(), "x")
-	refused, ok := err.(*prism.AnswerError)
+	refused, ok := errors.AsType[*prism.AnswerError](err)
 	if !ok || refused.Attribute != "numSockets" || refused.Message != "too small" {
 		t.Errorf("got %#v", err)
 	}

@@ -209,7 +209,7 @@ func only[T any](all []T, kind, name, field string, match func(T) (id string, ok
 	case len(ids) > 1:
 		return "", invalid(field, "%d %s of the cluster have the name %q: name one by its UUID", len(ids), kind, name)
 	case ids[0] == "":
-		return "", errors.New("Prism Central lists " + kind + " without IDs") //nolint:staticcheck // it is a name
+		return "", errors.New("Prism Central lists " + kind + " without IDs")
 	}
 	return ids[0], nil
 }
