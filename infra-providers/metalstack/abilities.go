@@ -59,7 +59,11 @@ func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.I
 	}
 	image := driver.Image{ID: value(found.ID)}
 	if expires := time.Time(value(found.ExpirationDate)); d.clock.Since(expires) > -expiryWarning {
-		image.Warning = fmt.Sprintf("it expires at %s, and no machine can be allocated with it from then on", expires.UTC().Format(time.RFC3339))
+		verb := "expires"
+		if !expires.After(d.clock.Now()) {
+			verb = "has expired"
+		}
+		image.Warning = fmt.Sprintf("it %s at %s, and metal-stack may delete an expired image that no machine has", verb, expires.UTC().Format(time.RFC3339))
 	}
 	return image, nil
 }
@@ -162,11 +166,7 @@ func (d *Driver) unusedClaims(ctx context.Context, owner driver.Owner) ([]*model
 	if err != nil {
 		return nil, err
 	}
-	allocated := map[string]bool{}
-	for _, machine := range machines {
-		allocated[fromTags(machine.Tags)[driver.TagMachineUID]] = true
-	}
 	return slices.DeleteFunc(found, func(address *models.V1IPResponse) bool {
-		return isAttached(address) && allocated[fromTags(address.Tags)[driver.TagMachineUID]]
+		return isAttached(address) && slices.ContainsFunc(machines, func(machine *models.V1MachineResponse) bool { return hasAddress(machine, address) })
 	}), nil
 }

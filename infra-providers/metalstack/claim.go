@@ -141,6 +141,14 @@ func (d *Driver) claim(ctx context.Context, id driver.Identity, config InstanceC
 		return nil, err
 	}
 	for _, address := range stale {
+		used, err := d.isInUse(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		if used {
+			d.withdraw(ctx, id, own)
+			return nil, fmt.Errorf("the address %s of this machine is that of an allocated machine without its tags: have the tags restored, or the machine freed", value(address.Ipaddress))
+		}
 		if err := d.freeClaim(ctx, address); err != nil {
 			return nil, err
 		}
@@ -231,7 +239,34 @@ func (d *Driver) freeClaim(ctx context.Context, address *models.V1IPResponse) er
 	return d.client.freeIP(ctx, value(address.Ipaddress))
 }
 
-// freeClaims frees the addresses of a machine that is not allocated. It fails with errBusy while one may still be allocated.
+// isInUse reports whether the machine that an address is marked as that of is allocated with it. Whoever changed the machine's tags
+// has hidden it from Drover, and its address would be given to the next machine.
+func (d *Driver) isInUse(ctx context.Context, address *models.V1IPResponse) (bool, error) {
+	for _, tag := range address.Tags {
+		id, marked := strings.CutPrefix(tag, tagMachineID+"=")
+		if !marked {
+			continue
+		}
+		found, err := d.client.machine(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if hasAddress(found, address) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// hasAddress reports whether a machine is allocated with an address; nil is not.
+func hasAddress(machine *models.V1MachineResponse, address *models.V1IPResponse) bool {
+	return machine != nil && machine.Allocation != nil && slices.ContainsFunc(machine.Allocation.Networks, func(network *models.V1MachineNetwork) bool {
+		return network != nil && slices.Contains(network.Ips, value(address.Ipaddress))
+	})
+}
+
+// freeClaims frees the addresses of a machine that is not allocated. It fails with errBusy while one may still be allocated. One
+// that a machine has which is not known as this one goes with that machine.
 func (d *Driver) freeClaims(ctx context.Context, id driver.Identity) error {
 	found, err := d.claims(ctx, id)
 	if err != nil {
@@ -244,6 +279,14 @@ func (d *Driver) freeClaims(ctx context.Context, id driver.Identity) error {
 		}
 		if d.isOpen(id, address) {
 			busy = true
+			continue
+		}
+		used, err := d.isInUse(ctx, address)
+		if err != nil {
+			return err
+		}
+		if used {
+			logr.FromContextOrDiscard(ctx).Info("the address stays, as a machine without the tags of this one has it", "address", value(address.Ipaddress))
 			continue
 		}
 		if err := d.freeClaim(ctx, address); err != nil {

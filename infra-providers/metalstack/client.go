@@ -82,16 +82,32 @@ func (c *client) findMachines(ctx context.Context, project string, tags ...strin
 	return found.Payload, nil
 }
 
-// machine returns a machine by a direct read, or nil.
+// machine returns a machine by a direct read, or nil. The API answers such a read with "not found" as well if the size, partition
+// or image of the machine was deleted, which it permits while machines have them; a list leaves that part empty, so it confirms
+// the absence.
 func (c *client) machine(ctx context.Context, id string) (*models.V1MachineResponse, error) {
 	found, err := c.api.Machine.FindMachine(machine.NewFindMachineParamsWithContext(ctx).WithID(id), nil)
 	if isNotFound(err) {
-		return nil, nil
+		return c.listedMachine(ctx, id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading machine %q: %w", id, err)
 	}
 	return found.Payload, nil
+}
+
+// listedMachine returns a machine from a list, or nil.
+func (c *client) listedMachine(ctx context.Context, id string) (*models.V1MachineResponse, error) {
+	found, err := c.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&models.V1MachineFindRequest{ID: id}), nil)
+	if err != nil {
+		return nil, fmt.Errorf("finding machine %q: %w", id, err)
+	}
+	for _, listed := range found.Payload {
+		if value(listed.ID) == id {
+			return listed, nil
+		}
+	}
+	return nil, nil
 }
 
 func (c *client) allocate(ctx context.Context, body *models.V1MachineAllocateRequest) (*models.V1MachineResponse, error) {

@@ -62,7 +62,6 @@ func conformanceEnv(t *testing.T, w env, change func(*infrav1.MetalStackMachineS
 		},
 		NoImage: map[string]metalstack.InstanceConfig{
 			"an unknown image":       with(func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }),
-			"an image that expired":  with(func(s *infrav1.MetalStackMachineSpec) { s.Image = metalstackfake.ExpiredImage }),
 			"an image for firewalls": with(func(s *infrav1.MetalStackMachineSpec) { s.Image = metalstackfake.FirewallImage }),
 		},
 		ImageOf:   func(created driver.Instance) string { return w.cloud.ImageOf(created.ID) },

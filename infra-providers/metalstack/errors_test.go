@@ -52,7 +52,7 @@ func TestErrorsOfAnyCall(t *testing.T) {
 		"no token":   {answer(401, `{"statuscode": 401, "message": "no auth"}`, nil), driver.IsUnauthorized, "the metal-api: 401 Unauthorized: no auth"},
 		"no member":  {answer(403, `{"statuscode": 403, "message": "you are not member"}`, nil), driver.IsUnauthorized, "the metal-api: 403 Forbidden: you are not member"},
 		"a proxy":    {answer(403, `<html>`, nil), driver.IsUnauthorized, "the metal-api: 403 Forbidden"},
-		"no machine": {answer(404, `{"statuscode": 404, "message": "NotFound no machine"}`, nil), driver.IsNotFound, `allocation of machine "worker-1" does not exist`},
+		"no machine": {noMachine, driver.IsNotFound, `allocation of machine "worker-1" does not exist`},
 		"a proxy without the path": {answer(404, `404 page not found`, nil), isTransient,
 			`reading machine "00000000-0000-4000-8000-110000000001": the metal-api: 404 Not Found`},
 		"another 404":   {answer(404, `{"statuscode": 200, "message": "x"}`, nil), isTransient, ""},
@@ -80,6 +80,59 @@ func TestErrorsOfAnyCall(t *testing.T) {
 	}
 }
 
+// noMachine is an API without machines.
+func noMachine(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/find") {
+		return answer(200, `[]`, nil)(r)
+	}
+	return answer(404, `{"statuscode": 404, "message": "NotFound no machine"}`, nil)(r)
+}
+
+// TestMachineWhoseSizeWasDeleted is read with "not found", as the API permits to delete a size that machines have. It is not gone.
+func TestMachineWhoseSizeWasDeleted(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	d := w.connect(t)
+	id := identity
+	id.ProviderID = mustCreate(t, d, id).ProviderID
+	w.advance(window)
+	refuse := func() {
+		for range 3 {
+			w.cloud.RefuseOperation("findMachine", 404, "error finding size c1-xlarge-x86: NotFound no size")
+		}
+	}
+	refuse()
+	if _, err := d.Get(t.Context(), id); err != nil {
+		t.Errorf("reading: %v", err)
+	}
+	refuse()
+	wantDeleted(t, w, d, id)
+}
+
+// TestAddressOfAHiddenMachineIsKept: somebody replaces the tags of a machine, which hides it. Its address goes with it, and not to
+// the next machine.
+func TestAddressOfAHiddenMachineIsKept(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	d := w.connect(t)
+	id := identity
+	created := mustCreate(t, d, id)
+	id.ProviderID = created.ProviderID
+	w.cloud.Retag(created.ID, "mine")
+	w.advance(window)
+	if _, err := d.Create(t.Context(), newRequest(t, identity)); err == nil || !strings.Contains(err.Error(), "have the tags restored") {
+		t.Errorf("creating another: %v", err)
+	}
+	before := w.cloud.Changes()
+	_ = d.Delete(t.Context(), id) // whatever it answers
+	if got := w.cloud.Changes(); got != before {
+		t.Errorf("%d changes were made", got-before)
+	}
+	for _, err := range d.AttachedObjects(t.Context(), identity.Owner) {
+		t.Errorf("its address is reported as left, error %v", err)
+	}
+}
+
 // TestRefusals has the field of each refusal of an allocation, and what the project or the partition lacks.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -89,9 +142,11 @@ func TestRefusals(t *testing.T) {
 		is     func(error) bool
 		text   string
 	}{
-		"size":          {func(s *infrav1.MetalStackMachineSpec) { s.Size = "huge" }, nil, driver.IsInvalidConfiguration, `spec.size: there is no size "huge"`},
-		"image":         {func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }, nil, driver.IsInvalidConfiguration, `spec.image: there is no image "plan9-4.0"`},
-		"expired image": {func(s *infrav1.MetalStackMachineSpec) { s.Image = metalstackfake.ExpiredImage }, nil, driver.IsInvalidConfiguration, `spec.image: the image "debian-12.0.20240101" has expired at 20`},
+		"size":  {func(s *infrav1.MetalStackMachineSpec) { s.Size = "huge" }, nil, driver.IsInvalidConfiguration, `spec.size: there is no size "huge"`},
+		"image": {func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }, nil, driver.IsInvalidConfiguration, `spec.image: there is no image "plan9-4.0"`},
+		"a database that fails": {unchanged, func(c *metalstackfake.Cloud) {
+			c.RefuseOperation("findLatestImage", 422, "cannot list image from database")
+		}, isTransient, "reading the image: the metal-api: 422"},
 		"partition": {func(s *infrav1.MetalStackMachineSpec) {
 			s.Partition, s.PrivateNetworks[0].Partition = "gone", "gone"
 		}, nil, driver.IsInvalidConfiguration, `spec.privateNetworks: the network`},

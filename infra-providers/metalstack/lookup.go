@@ -44,15 +44,12 @@ func (d *Driver) image(ctx context.Context, spec string) (*models.V1ImageRespons
 		return found.Payload, nil
 	})
 	switch {
-	case isRefused(err): // a name of another form is an error of the content
+	case isNotFound(err): // also for a name of another form; 422 is a failure of the API's database
 		return nil, invalid("spec.image", "there is no image %q", spec)
 	case err != nil:
 		return nil, err
 	case !slices.Contains(found.Features, machineFeature):
 		return nil, invalid("spec.image", "the image %q is not for machines", value(found.ID))
-	}
-	if expires := time.Time(value(found.ExpirationDate)); !expires.After(d.clock.Now()) {
-		return nil, invalid("spec.image", "the image %q has expired at %s", value(found.ID), expires.UTC().Format(time.RFC3339))
 	}
 	return found, nil
 }

@@ -103,7 +103,6 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		"other-project":     {func(s *infrav1.MetalStackMachineSpec) { s.Project = metalstackfake.OtherProject }, machinestatus.InvalidConfigurationReason, "does not belong to the project"},
 		"wrong-size":        {func(s *infrav1.MetalStackMachineSpec) { s.Size = "huge" }, machinestatus.InvalidConfigurationReason, "spec.size"},
 		"wrong-image":       {func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }, machinestatus.InvalidConfigurationReason, "spec.image"},
-		"expired-image":     {func(s *infrav1.MetalStackMachineSpec) { s.Image = metalstackfake.ExpiredImage }, machinestatus.InvalidConfigurationReason, "has expired"},
 		"wrong-network":     {func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = "gone" }, machinestatus.InvalidConfigurationReason, "spec.privateNetworks"},
 		"no-machine":        {func(s *infrav1.MetalStackMachineSpec) { s.Size = metalstackfake.NoMachines }, machinestatus.InsufficientCapacityReason, metalstackfake.NoMachines},
 		"odd-provider-id":   {func(s *infrav1.MetalStackMachineSpec) { s.ProviderID = "metal://nothing" }, machinestatus.InstanceMissingReason, ""},

@@ -36,8 +36,8 @@ func (d *Driver) explain(ctx context.Context, config InstanceConfig, refusal err
 	return refusal
 }
 
-// checkQuota finds that the project has as many machines as it may. The API compares the quota with the number of its firewalls,
-// and may come to compare it with that of its machines.
+// checkQuota finds that the project's quota is used up. The API compares the quota of machines with the number of the project's
+// firewalls. A quota that its machines exceed explains no refusal.
 func (d *Driver) checkQuota(ctx context.Context, refusal error) error {
 	found, err := d.projectOf(ctx)
 	if err != nil {
@@ -47,16 +47,14 @@ func (d *Driver) checkQuota(ctx context.Context, refusal error) error {
 		return nil
 	}
 	limit := int(found.Quotas.Machine.Quota)
-	for _, role := range []string{models.V1MachineAllocationRoleMachine, models.V1MachineAllocationRoleFirewall} {
-		allocated, err := d.client.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&models.V1MachineFindRequest{
-			AllocationProject: d.project, AllocationRole: role,
-		}), nil)
-		if err != nil {
-			return fmt.Errorf("counting machines: %w", err)
-		}
-		if len(allocated.Payload) >= limit {
-			return &driver.QuotaExceededError{Err: fmt.Errorf("the project's quota of %d machines is used up: %w", limit, causeOf(refusal))}
-		}
+	allocated, err := d.client.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&models.V1MachineFindRequest{
+		AllocationProject: d.project, AllocationRole: models.V1MachineAllocationRoleFirewall,
+	}), nil)
+	if err != nil {
+		return fmt.Errorf("counting firewalls: %w", err)
+	}
+	if len(allocated.Payload) >= limit {
+		return &driver.QuotaExceededError{Err: fmt.Errorf("the project's quota of %d machines is used up: %w", limit, causeOf(refusal))}
 	}
 	return nil
 }

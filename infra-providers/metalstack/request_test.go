@@ -156,9 +156,11 @@ func TestImageIsFound(t *testing.T) {
 			t.Errorf("%s: got %+v and %v", spec, got, err)
 		}
 	}
-	got, err := d.FindImage(t.Context(), newConfig(t, func(s *infrav1.MetalStackMachineSpec) { s.Image = metalstackfake.ExpiringImage }))
-	if err != nil || !strings.HasPrefix(got.Warning, "it expires at 20") {
-		t.Errorf("an image that expires in a week: got %+v and %v", got, err)
+	for spec, want := range map[string]string{metalstackfake.ExpiringImage: "it expires at 20", metalstackfake.ExpiredImage: "it has expired at 20"} {
+		got, err := d.FindImage(t.Context(), newConfig(t, func(s *infrav1.MetalStackMachineSpec) { s.Image = spec }))
+		if err != nil || !strings.HasPrefix(got.Warning, want) {
+			t.Errorf("%s: got %+v and %v", spec, got, err)
+		}
 	}
 }
 

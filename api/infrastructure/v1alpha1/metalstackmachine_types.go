@@ -63,7 +63,7 @@ type MetalStackMachineSpec struct {
 	Size string `json:"size,omitempty"`
 
 	// image is the ID of the image: with its patch version, such as ubuntu-24.04.20260101, or without, such as ubuntu-24.04,
-	// for the newest. It must not have expired. Immutable.
+	// for the newest. Immutable.
 	// +required
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=128
