@@ -83,9 +83,9 @@ func (d *Driver) readCreated(ctx context.Context, id driver.Identity, p *page) (
 }
 
 // refuseOther looks for a virtual machine of a machine whose journal has none: its own, of an entry that was lost, is recorded,
-// and that of another one with this UID is an error. A machine that came from elsewhere is looked for in the list of all.
+// and that of another one with this UID is an error.
 func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[InstanceConfig], host string, p *page) error {
-	found, err := d.lookUp(ctx, req.Identity, host, p.copied || req.Since.IsZero())
+	found, err := d.lookUp(ctx, req.Identity, host)
 	switch {
 	case err != nil:
 		return err
@@ -126,7 +126,7 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outc
 	if early != nil && !p.copied && d.absent.Has(host) {
 		return outcome{}, early
 	}
-	found, err := d.lookUp(ctx, id, cmp.Or(p.Host, host), true)
+	found, err := d.lookUp(ctx, id, cmp.Or(p.Host, host))
 	if err != nil || found != "" {
 		return outcome{found}, err
 	}
@@ -207,12 +207,12 @@ func (t task) reason() string {
 
 // lookUp returns the identifier of the virtual machine of a machine by its name, or nothing. A search shows that there is one;
 // that there is none is concluded from the list of all only, because it is not known what else a search leaves out.
-func (d *Driver) lookUp(ctx context.Context, id driver.Identity, host string, all bool) (string, error) {
+func (d *Driver) lookUp(ctx context.Context, id driver.Identity, host string) (string, error) {
 	found, err := d.client.search(ctx, host)
 	if err != nil {
 		return "", fmt.Errorf("searching for virtual machine %s: %w", host, err)
 	}
-	if own := own(id, found); own != "" || !all {
+	if own := own(id, found); own != "" {
 		return own, nil
 	}
 	var other error

@@ -146,7 +146,8 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 		return d.getUnreadable(ctx, id, p, known, over)
 	}
 	found, err := d.checked(ctx, id, p, read)
-	found.StepDue = over // the removal was over before this read, and the virtual machine is still there
+	// The removal was over before this read, and the virtual machine is still there.
+	found.StepDue = over && found.State == driver.Stopping
 	return found, err
 }
 
@@ -174,8 +175,8 @@ func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (d
 	}
 }
 
-// getUnreadable returns a virtual machine that a direct read does not show. It is gone if no list has it either, and if it
-// was readable before or was removed by a task that is over.
+// getUnreadable returns a virtual machine that a direct read does not show. It is gone if no list has it either, no task
+// that removes it runs any more, and it was readable before or was removed by such a task.
 func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page, known string, removed bool) (driver.Instance, error) {
 	for listed, err := range d.all(ctx) {
 		if err != nil {
@@ -184,13 +185,15 @@ func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page,
 		if parsed, ok := parseName(listed.Name); listed.Identifier != known && (!ok || parsed.uid != id.UID || !parsed.of(id)) {
 			continue
 		}
-		return id.Checked(d.toListed(listed, id, p.record))
+		found, err := id.Checked(d.toListed(listed, id, p.record))
+		found.StepDue = removed && found.State == driver.Stopping
+		return found, err
+	}
+	if p.Removal != "" && !removed { // the Engine may stop showing it before its removal is over, which may fail
+		return id.Checked(d.toListed(vm{Identifier: p.VM, Name: p.Host}, id, p.record))
 	}
 	if removed || p.Known.IsZero() || d.clock.Since(p.Known) > settleTime {
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine %s", known)}
-	}
-	if p.Removal != "" {
-		return id.Checked(d.toListed(vm{Identifier: known, Name: p.Host}, id, p.record))
 	}
 	return driver.Instance{}, errUnreadable
 }

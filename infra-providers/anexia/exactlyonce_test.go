@@ -36,13 +36,18 @@ func create(t *testing.T, w env) driver.Instance {
 	return driver.Instance{}
 }
 
-// remove calls Delete and Get until the virtual machine is gone, as another process each time.
+// remove calls Delete and Get until the virtual machine is gone, as another process each time, and as the generic reconciler does:
+// what is Stopping is only read again, until a step is due.
 func remove(t *testing.T, w env, id driver.Identity) {
 	t.Helper()
 	var err error
+	var seen driver.Instance
 	for range 100 {
-		if err = w.connect(t).Delete(t.Context(), id); err == nil {
-			if _, err = w.connect(t).Get(t.Context(), id); driver.IsNotFound(err) {
+		if seen.State != driver.Stopping || seen.StepDue {
+			err = w.connect(t).Delete(t.Context(), id)
+		}
+		if err == nil {
+			if seen, err = w.connect(t).Get(t.Context(), id); driver.IsNotFound(err) {
 				break
 			}
 		}
@@ -158,6 +163,30 @@ func TestTwoVirtualMachines(t *testing.T) {
 	wantRequests(t, w, removal, 2)
 }
 
+// TestRemovalIsAwaited: a virtual machine that is no longer shown is gone once the task that removes it is over.
+func TestRemovalIsAwaited(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TaskReads: 3, HideRemoved: true})
+	id := create(t, w).Identity
+	if err := w.connect(t).Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	stopping := 0
+	for range 20 {
+		seen, err := w.connect(t).Get(t.Context(), id)
+		if driver.IsNotFound(err) {
+			break
+		}
+		if err != nil || seen.State != driver.Stopping {
+			t.Fatalf("got %+v, error %v", seen, err)
+		}
+		stopping++
+	}
+	if left := w.cloud.Leftovers(); len(left) > 0 || stopping == 0 {
+		t.Errorf("%q is left after %d reads", left, stopping)
+	}
+}
+
 // TestRefusalLeavesNothing: the Engine's own refusal is definite, so the next request follows at once, from any process.
 func TestRefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -230,6 +259,12 @@ func TestRestoreWithoutJournal(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		w := newEnv(t, anexiafake.Options{WholeNames: whole})
 		created := create(t, w)
+		w.journal.Drop(identity)
+		req := newRequest(identity, newConfig(t, unchanged))
+		req.Since = time.Now() // as in a snapshot from before its first attempt
+		if _, err := w.connect(t).Create(t.Context(), req); err != nil {
+			t.Errorf("creating again: %v", err)
+		}
 		w.journal.Drop(identity)
 		again := create(t, w)
 		if again.ProviderID != created.ProviderID {

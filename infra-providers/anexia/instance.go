@@ -40,7 +40,7 @@ func (d *Driver) toListed(listed vm, candidate driver.Identity, known record) dr
 		instance.Identity = parsed.identity(candidate)
 	}
 	instance.Identity.ProviderID = instance.ProviderID
-	if known.Removal != "" {
+	if known.Removal != "" && known.VM == listed.Identifier {
 		instance.State, instance.Message = driver.Stopping, "the virtual machine is being deprovisioned"
 	}
 	return instance
@@ -54,7 +54,7 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 	}
 	instance.Addresses, instance.Reported = toAddresses(read.Network, known)
 	switch {
-	case known.Removal != "":
+	case instance.State == driver.Stopping:
 		return instance
 	case !known.Failed.IsZero():
 		instance.State, instance.Message = driver.Stopped, "the provisioning failed: "+known.Reason

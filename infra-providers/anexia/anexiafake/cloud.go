@@ -51,6 +51,8 @@ type Options struct {
 	ListDelay, InfoDelay int
 	// PageSize is the most that a page has, whatever is requested; zero is no limit.
 	PageSize int
+	// HideRemoved hides a virtual machine from lists and reads while its removal runs.
+	HideRemoved bool
 	// WholeNames makes a search find whole names only, with the number of the customer.
 	WholeNames bool
 	// RepeatRemovals makes the Engine accept a second removal, which it refuses otherwise.
@@ -336,11 +338,27 @@ func (c *Cloud) find(matches func(name string) bool) (found []*machine) {
 			one.unlisted--
 			continue
 		}
+		if c.isHidden(id) {
+			continue
+		}
 		if matches(one.name) {
 			found = append(found, one)
 		}
 	}
 	return found
+}
+
+// isHidden reports whether a virtual machine is not shown because its removal runs.
+func (c *Cloud) isHidden(vm string) bool {
+	if !c.options.HideRemoved {
+		return false
+	}
+	for _, running := range c.tasks {
+		if running.removal && running.vm == vm && !c.over(running) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Cloud) matchesSearch(query string) func(string) bool {

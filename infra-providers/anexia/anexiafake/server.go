@@ -352,7 +352,7 @@ func (c *Cloud) info(parts []string, _ url.Values, _ []byte) (any, error) {
 		}
 	}
 	one := c.vms[parts[0]]
-	if one == nil {
+	if one == nil || c.isHidden(parts[0]) {
 		return nil, refuse(http.StatusNotFound, "Virtual machine not found")
 	}
 	if one.unread > 0 {
