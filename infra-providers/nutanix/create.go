@@ -146,6 +146,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 		return d.start(ctx, req, found[0])
 	case isEarlier(task, creation): // what an earlier process created, and deleted again
 		d.creations.Fail(req.Identity, vmObject)
+		d.creations.Fail(req.Identity, startObject)
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	case vmID == "":
 		return driver.Instance{}, fmt.Errorf("the task %q has succeeded and names no virtual machine", creation.Operation)
@@ -153,6 +154,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	}
 	d.creations.Fail(req.Identity, vmObject)
+	d.creations.Fail(req.Identity, startObject)
 	return driver.Instance{}, fmt.Errorf("the virtual machine %q was deleted as soon as it was created", vmID)
 }
 
@@ -208,8 +210,12 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	if d.changes.Has(vm.instance.ID) {
 		return driver.Instance{}, &driver.UnfinishedError{Err: fmt.Errorf("the virtual machine %q is being deleted", vm.instance.ID)}
 	}
-	if ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) != config.POWERSTATE_OFF {
+	switch ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) {
+	case config.POWERSTATE_OFF:
+	case config.POWERSTATE_ON, config.POWERSTATE_PAUSED:
 		return instance, nil // its creation is remembered, because a list may not have it yet
+	default: // it may be stopped, and nothing but Create starts it
+		return driver.Instance{}, &driver.UnfinishedError{Err: errStarting}
 	}
 	if begun, ok := d.creations.Get(req.Identity, startObject); ok && begun.Operation != "" {
 		return driver.Instance{}, d.continueStart(ctx, req, vm, begun)
@@ -249,7 +255,7 @@ func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[Ins
 	}
 	instanceType, zone := toOffering(req.Config)
 	cause := &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: true, Err: toTaskError(task, "starting the virtual machine")}
-	known := shortage{vmID: vm.instance.ID, cause: cause}
+	known := shortage{vmID: vm.instance.ID, cause: driver.Brief(cause)}
 	d.shortages.Set(inflight.Machine(req.Identity), known)
 	return d.giveUp(ctx, req.Identity, known)
 }

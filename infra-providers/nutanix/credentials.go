@@ -20,6 +20,7 @@ import (
 	"drover.io/infra-providers/nutanix/prism"
 	"drover.io/runtime/egress"
 	"drover.io/runtime/httplimit"
+	"drover.io/runtime/keysize"
 )
 
 // The keys of a Secret, and the environment of the provider.
@@ -133,6 +134,9 @@ func readTLS(read func(key string) string, ofTenant bool) (*tls.Config, error) {
 	}
 	if len(bundle) == 0 {
 		return config, nil
+	}
+	if err := keysize.CheckCertificates(bundle); err != nil {
+		return nil, fmt.Errorf("%s is refused: %w", bundleKey, err)
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(bundle) {

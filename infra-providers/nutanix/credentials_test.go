@@ -15,6 +15,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/nutanix"
 	"drover.io/infra-providers/nutanix/nutanixfake"
+	"drover.io/runtime/keysize/keysizetest"
 )
 
 // accountID connects with a Secret and reads the account.
@@ -49,6 +50,7 @@ func TestSecret(t *testing.T) {
 		"a user and an API key":     {map[string]string{"NUTANIX_API_KEY": nutanixfake.APIKey}, driver.IsUnauthorized},
 		"an API key of two lines":   {map[string]string{"NUTANIX_USER": "", "NUTANIX_PASSWORD": "", "NUTANIX_API_KEY": "a\r\nb: c"}, driver.IsUnauthorized},
 		"a bundle that is no PEM":   {map[string]string{"NUTANIX_CA_BUNDLE": "x"}, driver.IsUnauthorized},
+		"a large key":               {map[string]string{"NUTANIX_CA_BUNDLE": string(keysizetest.Certificate(t, 16384))}, driver.IsUnauthorized},
 		"an unclear word":           {map[string]string{"NUTANIX_INSECURE": "yes"}, driver.IsUnauthorized},
 		"an unknown certificate":    {map[string]string{"NUTANIX_CA_BUNDLE": ""}, func(err error) bool { return err != nil && !driver.IsUnauthorized(err) }},
 		"a metadata service":        {map[string]string{"NUTANIX_ENDPOINT": "169.254.169.254:443"}, func(err error) bool { return err != nil && strings.Contains(err.Error(), "refused") }},

@@ -248,6 +248,29 @@ func TestDuplicatesGoTogether(t *testing.T) {
 	}
 }
 
+// TestVirtualMachineOfUnclearStateIsStarted: what is not known to run is not created yet, because nothing starts it later.
+func TestVirtualMachineOfUnclearStateIsStarted(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 2})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+		t.Fatal(err)
+	}
+	w.cloud.Advance()
+	w.cloud.SetPower(config.POWERSTATE_UNDETERMINED)
+	for range 5 {
+		if got, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+			t.Fatalf("got %+v, error %v", got, err)
+		}
+	}
+	w.cloud.SetPower(config.POWERSTATE_OFF)
+	created := patiently(t, d, req)
+	if got := w.cloud.VM(created.ID).PowerState; got == nil || *got != config.POWERSTATE_ON {
+		t.Errorf("the virtual machine is %v", got)
+	}
+}
+
 // TestStoppedIsNotStartedByReads: only Create starts.
 func TestStoppedIsNotStartedByReads(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@
 package nutanixfake
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -174,6 +175,12 @@ func (c *Cloud) createVM(body []byte, fault Fault) (answer, error) {
 		return answer{}, err
 	}
 	c.sent = append(c.sent, json.RawMessage(body))
+	// Clients that were tried with a real Prism Central remove them from what the SDK makes.
+	for _, name := range []string{"$referenceItemDiscriminator", "$cloudInitScriptItemDiscriminator"} {
+		if bytes.Contains(body, []byte(name)) {
+			c.violate("%s: the attribute %s", createMethod, name)
+		}
+	}
 	if err := c.check(wanted); err != nil {
 		return answer{}, err
 	}

@@ -36,7 +36,7 @@ func (c *Client) VMsByName(ctx context.Context, name string) ([]config.Vm, error
 func (c *Client) VMs(ctx context.Context) iter.Seq2[*config.Vm, error] {
 	return func(yield func(*config.Vm, error) bool) {
 		for read, page := 0, 0; ; page++ {
-			found, total, err := listPage[config.Vm](ctx, c, vmm, vmsPath, "", page)
+			found, total, _, err := listPage[config.Vm](ctx, c, vmm, vmsPath, "", page)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -90,6 +90,9 @@ func (c *Client) DetachVolumeGroup(ctx context.Context, group, vm, requestID str
 	return c.change(ctx, call{method: http.MethodPost, namespace: volumes, path: path + "/$actions/detach-vm", body: attachment, etag: etag, requestID: requestID})
 }
 
+// maxTaskID is how long the ID of a task may be, which is kept.
+const maxTaskID = 256
+
 // change makes a call that starts a task, and returns that.
 func (c *Client) change(ctx context.Context, of call) (Begun, error) {
 	answer, err := c.send(ctx, of)
@@ -97,7 +100,7 @@ func (c *Client) change(ctx context.Context, of call) (Begun, error) {
 		return Begun{}, err
 	}
 	begun := struct{ ExtID string }{}
-	if decode(answer.Data, &begun) != nil || begun.ExtID == "" {
+	if decode(answer.Data, &begun) != nil || begun.ExtID == "" || len(begun.ExtID) > maxTaskID {
 		return Begun{}, errNoAnswer
 	}
 	return Begun{TaskID: begun.ExtID, At: answer.at}, nil

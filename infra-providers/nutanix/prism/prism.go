@@ -231,17 +231,25 @@ func get[T any](ctx context.Context, c *Client, namespace, path string) (*T, str
 	return found, answer.etag, decode(answer.Data, found)
 }
 
+// maxEntities and maxList are how many entities and bytes a list has at most that is kept as a whole: tenants name the servers.
+const maxEntities, maxList = 20_000, 32 << 20
+
+var errTooMany = fmt.Errorf("the list has more than %d entities, or more than %d MiB", maxEntities, maxList>>20)
+
 // list reads all pages of a list. An answer without entities has no data. A list that changed while it was read, so that it may
 // lack an entity, fails.
 func list[T any](ctx context.Context, c *Client, namespace, path, filter string) ([]T, error) {
 	var all []T
+	size := 0
 	for page := 0; ; page++ {
-		found, total, err := listPage[T](ctx, c, namespace, path, filter, page)
+		found, total, read, err := listPage[T](ctx, c, namespace, path, filter, page)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		all, size = append(all, found...), size+read
 		switch {
+		case total > maxEntities || size > maxList:
+			return nil, errTooMany
 		case len(all) == total:
 			return all, nil
 		case len(found) == 0 || len(all) > total:
@@ -253,25 +261,34 @@ func list[T any](ctx context.Context, c *Client, namespace, path, filter string)
 // errChanged means that entities were created or deleted between two pages.
 var errChanged = errors.New("the list changed while it was read")
 
-// listPage reads a page, and how many entities the list has.
-func listPage[T any](ctx context.Context, c *Client, namespace, path, filter string, page int) ([]T, int, error) {
+// listPage reads a page, how many entities the list has, and how many bytes the page has.
+func listPage[T any](ctx context.Context, c *Client, namespace, path, filter string, page int) (found []T, total, size int, err error) {
 	query := url.Values{"$page": {strconv.Itoa(page)}, "$limit": {strconv.Itoa(c.pageSize)}}
 	if filter != "" {
 		query.Set("$filter", filter)
 	}
 	answer, err := c.send(ctx, call{method: http.MethodGet, namespace: namespace, path: path, query: query})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	total := answer.Metadata.TotalAvailableResults
-	if total == nil || *total < 0 {
-		return nil, 0, errNoAnswer
+	available := answer.Metadata.TotalAvailableResults
+	if available == nil || *available < 0 {
+		return nil, 0, 0, errNoAnswer
 	}
 	if len(answer.Data) == 0 || bytes.Equal(answer.Data, []byte("null")) {
-		return nil, *total, nil
+		return nil, *available, 0, nil
 	}
-	var found []T
-	return found, *total, decode(answer.Data, &found)
+	var parts []json.RawMessage // what a few bytes describe has a KiB or more, so they are counted before
+	if json.Unmarshal(answer.Data, &parts) != nil || len(parts) > c.pageSize {
+		return nil, 0, 0, errNoAnswer
+	}
+	found = make([]T, len(parts))
+	for n := range parts {
+		if err := decode(parts[n], &found[n]); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	return found, *available, len(answer.Data), nil
 }
 
 // Equal returns the filter of lists for the equality of a property, and of further pairs of a property and a value.

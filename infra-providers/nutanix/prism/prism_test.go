@@ -64,6 +64,8 @@ func TestListsAreComplete(t *testing.T) {
 		"more than their number":        {[]string{`{"data": [` + vm + `,` + vm + `], "metadata": {"totalAvailableResults": 1}}`}, 0, true},
 		"a page of a proxy":             {[]string{`<html></html>`}, 0, true},
 		"no object where one is needed": {[]string{`{"data": [{"disks": [{"backingInfo": [null]}]}], "metadata": {"totalAvailableResults": 1}}`}, 0, true},
+		"more than a page":              {[]string{`{"data": [{}, {}, {}], "metadata": {"totalAvailableResults": 3}}`}, 0, true},
+		"a list without end":            {[]string{`{"data": [` + vm + `,` + vm + `], "metadata": {"totalAvailableResults": 1000000000}}`}, 0, true},
 		"a failure":                     {[]string{`503 {}`}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {

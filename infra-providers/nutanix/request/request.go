@@ -110,6 +110,7 @@ func disks(input Input) (all []config.Disk) {
 			image.ImageExtId = input.References.Image.ExtId
 			backing.DataSource = config.NewDataSource()
 			must(backing.DataSource.SetReference(*image))
+			backing.DataSource.ReferenceItemDiscriminator_ = nil // other clients of Prism Central leave it out, too
 		}
 		disk := config.NewDisk()
 		must(disk.SetBackingInfo(*backing))
@@ -180,6 +181,7 @@ func customize(input Input) (*config.GuestCustomizationParams, error) {
 	cloudInit.DatasourceType = config.CLOUDINITDATASOURCETYPE_CONFIG_DRIVE_V2.Ref()
 	cloudInit.Metadata = ptr.To(metadata(input.Identity))
 	must(cloudInit.SetCloudInitScript(*script))
+	cloudInit.CloudInitScriptItemDiscriminator_ = nil // as above
 	params := config.NewGuestCustomizationParams()
 	must(params.SetConfig(*cloudInit))
 	return params, nil
