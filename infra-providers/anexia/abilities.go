@@ -89,7 +89,7 @@ func (d *Driver) findTemplate(ctx context.Context, config InstanceConfig) (templ
 	case len(all) >= maxTemplates:
 		return template{}, errManyTemplates
 	default:
-		return template{}, invalid(field, "the location has no %s", what)
+		return template{}, driver.InvalidField(field, "the location has no %s", what)
 	}
 }
 

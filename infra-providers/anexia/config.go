@@ -46,17 +46,17 @@ func NewInstanceConfig(machine *infrav1.AnexiaMachine, zone string) (InstanceCon
 	config := InstanceConfig{Spec: spec, Zone: cmp.Or(zone, spec.AvailabilityZoneID)}
 	switch {
 	case len(spec.Networks) == 0 || len(spec.Disks) == 0:
-		return InstanceConfig{}, invalid("spec", "it needs networks and disks")
+		return InstanceConfig{}, driver.InvalidField("spec", "it needs networks and disks")
 	case (spec.Template == "") == (spec.TemplateID == ""):
-		return InstanceConfig{}, invalid("spec.template", "set exactly one of template and templateID")
+		return InstanceConfig{}, driver.InvalidField("spec.template", "set exactly one of template and templateID")
 	}
 	for i, disk := range spec.Disks[1:] {
 		if disk.PerformanceType == "" {
-			return InstanceConfig{}, invalid(fmt.Sprintf("spec.disks[%d].performanceType", i+1), "only the first disk has a default")
+			return InstanceConfig{}, driver.InvalidField(fmt.Sprintf("spec.disks[%d].performanceType", i+1), "only the first disk has a default")
 		}
 	}
 	if len(addressesOf(config)) == 0 {
-		return InstanceConfig{}, invalid("spec.networks", "at least one network must reserve an address")
+		return InstanceConfig{}, driver.InvalidField("spec.networks", "at least one network must reserve an address")
 	}
 	return config, nil
 }
@@ -142,15 +142,10 @@ func unusableKey() (string, error) {
 // checkRequest refuses what no virtual machine can be created with.
 func checkRequest(req driver.CreateRequest[InstanceConfig]) error {
 	if req.Format != cloudConfig {
-		return invalid(bootstrapField, "only cloud-config is passed on, and the bootstrap data is %s", req.Format)
+		return driver.InvalidField(bootstrapField, "only cloud-config is passed on, and the bootstrap data is %s", req.Format)
 	}
 	if len(req.UserData) > maxUserData {
-		return invalid(bootstrapField, "user data may have %d bytes, and has %d", maxUserData, len(req.UserData))
+		return driver.InvalidField(bootstrapField, "user data may have %d bytes, and has %d", maxUserData, len(req.UserData))
 	}
 	return nil
-}
-
-// invalid returns an InvalidConfigurationError of a field.
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }

@@ -25,7 +25,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	}
 	host, ok := hostName(req.Identity)
 	if !ok {
-		return driver.Instance{}, invalid("metadata.annotations", "the identity %q is no UUID", req.Identity.UID)
+		return driver.Instance{}, driver.InvalidField("metadata.annotations", "the identity %q is no UUID", req.Identity.UID)
 	}
 	p, err := d.load(ctx, req.Identity)
 	switch {
@@ -47,12 +47,12 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceCo
 			return driver.Instance{}, err
 		}
 	default:
-		outcome, err := d.outcome(ctx, req.Identity, p)
+		vm, err := d.outcome(ctx, req.Identity, p)
 		if err != nil {
 			return driver.Instance{}, err
 		}
-		if outcome.vm != "" {
-			if err := d.learn(ctx, req.Identity, p, outcome.vm); err != nil {
+		if vm != "" {
+			if err := d.learn(ctx, req.Identity, p, vm); err != nil {
 				return driver.Instance{}, err
 			}
 			return d.readCreated(ctx, req.Identity, p)
@@ -99,15 +99,10 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 	}
 }
 
-// outcome is what became of a request for a virtual machine.
-type outcome struct {
-	// vm is the virtual machine; empty where there is none and none can come.
-	vm string
-}
-
-// outcome returns the outcome of the request that the journal has, or an UnfinishedError while it is not known. Without a
+// outcome returns the virtual machine that came of the request that the journal has, nothing where there is none and none can
+// come, or an UnfinishedError while that is not known. Without a
 // request it is what the cloud has of the name.
-func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outcome, error) {
+func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (string, error) {
 	host, ok := hostName(id)
 	pending := p.Attempt != "" && !d.over.Has(p.Attempt)
 	if p.Task == "" {
@@ -116,22 +111,22 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (outc
 	if pending && p.Task != "" && p.Failed.IsZero() {
 		vm, err := d.await(ctx, id, p)
 		if err != nil || vm != "" {
-			return outcome{vm}, err
+			return vm, err
 		}
 	}
 	if !ok {
-		return outcome{}, nil
+		return "", nil
 	}
 	early := d.undecided(p, pending)
 	if early != nil && !p.copied && d.absent.Has(host) {
-		return outcome{}, early
+		return "", early
 	}
 	found, err := d.lookUp(ctx, id, cmp.Or(p.Host, host))
 	if err != nil || found != "" {
-		return outcome{found}, err
+		return found, err
 	}
 	d.absent.Set(host, struct{}{})
-	return outcome{}, early
+	return "", early
 }
 
 // undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.

@@ -25,11 +25,11 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 	}
 	target := cmp.Or(parseProviderID(id.ProviderID), p.VM)
 	if target == "" {
-		outcome, err := d.outcome(ctx, id, p)
-		if err != nil || outcome.vm == "" {
+		vm, err := d.outcome(ctx, id, p)
+		if err != nil || vm == "" {
 			return err
 		}
-		target = outcome.vm
+		target = vm
 		if err := d.learn(ctx, id, p, target); err != nil {
 			return err
 		}

@@ -154,22 +154,22 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 // getUnknown returns the virtual machine of a machine whose journal has none: of a request that is not answered, or of an
 // entry that was lost.
 func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (driver.Instance, error) {
-	outcome, err := d.outcome(ctx, id, p)
+	vm, err := d.outcome(ctx, id, p)
 	switch {
 	case err != nil:
 		return driver.Instance{}, err
-	case outcome.vm == "":
+	case vm == "":
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine of machine %q", id.Name)}
 	}
-	if err := d.learn(ctx, id, p, outcome.vm); err != nil {
+	if err := d.learn(ctx, id, p, vm); err != nil {
 		return driver.Instance{}, err
 	}
-	read, err := d.client.info(ctx, outcome.vm)
+	read, err := d.client.info(ctx, vm)
 	switch {
 	case err != nil:
 		return driver.Instance{}, err
 	case read == nil:
-		return d.getUnreadable(ctx, id, p, outcome.vm, false)
+		return d.getUnreadable(ctx, id, p, vm, false)
 	default:
 		return d.checked(ctx, id, p, read)
 	}

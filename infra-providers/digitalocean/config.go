@@ -12,7 +12,6 @@ package digitalocean
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -73,13 +72,13 @@ func NewInstanceConfig(machine *infrav1.DigitalOceanMachine, zone string) (Insta
 	}
 	switch {
 	case len(machine.Name) > maxName:
-		return InstanceConfig{}, invalid("metadata.name", "a host name has %d characters at most, this one has %d", maxName, len(machine.Name))
+		return InstanceConfig{}, driver.InvalidField("metadata.name", "a host name has %d characters at most, this one has %d", maxName, len(machine.Name))
 	case config.Region == "":
-		return InstanceConfig{}, invalid("spec.region", "set it, or the Machine's failure domain")
+		return InstanceConfig{}, driver.InvalidField("spec.region", "set it, or the Machine's failure domain")
 	case (config.Image == "") == (config.ImageName == ""):
-		return InstanceConfig{}, invalid("spec.image", "set exactly one of image and imageName")
+		return InstanceConfig{}, driver.InvalidField("spec.image", "set exactly one of image and imageName")
 	case !config.PublicNetworking && (config.IPv6 || config.ReservedIP):
-		return InstanceConfig{}, invalid("spec.publicNetworking", "ipv6 and reservedIP need it")
+		return InstanceConfig{}, driver.InvalidField("spec.publicNetworking", "ipv6 and reservedIP need it")
 	}
 	return config, nil
 }
@@ -115,15 +114,10 @@ func toOffering(config InstanceConfig) (instanceType, zone string) { return conf
 // checkUserData refuses what the API does not take: anything but text, and more than 64 KiB of it.
 func checkUserData(userData []byte) error {
 	if !utf8.Valid(userData) {
-		return invalid(bootstrapField, "DigitalOcean accepts plain text, the bootstrap data is not UTF-8")
+		return driver.InvalidField(bootstrapField, "DigitalOcean accepts plain text, the bootstrap data is not UTF-8")
 	}
 	if len(userData) > maxUserData {
-		return invalid(bootstrapField, "DigitalOcean accepts %d bytes, the bootstrap data has %d", maxUserData, len(userData))
+		return driver.InvalidField(bootstrapField, "DigitalOcean accepts %d bytes, the bootstrap data has %d", maxUserData, len(userData))
 	}
 	return nil
-}
-
-// invalid returns an InvalidConfigurationError of a field.
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }

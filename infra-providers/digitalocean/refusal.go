@@ -62,7 +62,7 @@ func (d *Driver) checkImage(ctx context.Context, config InstanceConfig, size god
 		return err
 	}
 	if found.MinDiskSize > size.Disk {
-		return invalid("spec.size", "image %d needs a disk of %d GiB, size %q has %d", found.ID, found.MinDiskSize, size.Slug, size.Disk)
+		return driver.InvalidField("spec.size", "image %d needs a disk of %d GiB, size %q has %d", found.ID, found.MinDiskSize, size.Slug, size.Disk)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (d *Driver) checkKeys(ctx context.Context, keys []string) error {
 	for i, name := range keys {
 		err := d.readKey(ctx, toSSHKey(name))
 		if isNotFound(err) {
-			return invalid(fmt.Sprintf("spec.sshKeys[%d]", i), "the team has no SSH key %q", name)
+			return driver.InvalidField(fmt.Sprintf("spec.sshKeys[%d]", i), "the team has no SSH key %q", name)
 		}
 		if err != nil {
 			return fmt.Errorf("reading SSH key %q: %w", name, err)
@@ -96,11 +96,11 @@ func (d *Driver) checkVPC(ctx context.Context, config InstanceConfig) error {
 	found, _, err := d.client.VPCs.Get(ctx, config.VPCUUID)
 	switch {
 	case isNotFound(err), isUnprocessable(err):
-		return invalid("spec.vpcUUID", "the team has no VPC %q", config.VPCUUID)
+		return driver.InvalidField("spec.vpcUUID", "the team has no VPC %q", config.VPCUUID)
 	case err != nil:
 		return fmt.Errorf("reading VPC %q: %w", config.VPCUUID, err)
 	case found.RegionSlug != config.Region:
-		return invalid("spec.vpcUUID", "VPC %q is in region %q, the Droplet in %q", config.VPCUUID, found.RegionSlug, config.Region)
+		return driver.InvalidField("spec.vpcUUID", "VPC %q is in region %q, the Droplet in %q", config.VPCUUID, found.RegionSlug, config.Region)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func checkFeatures(config InstanceConfig, region godo.Region) error {
 		{"spec.volumes", "storage", len(config.Volumes) > 0},
 	} {
 		if wanted.enabled && !slices.Contains(region.Features, wanted.feature) {
-			return invalid(wanted.field, "region %q does not have %s", region.Slug, wanted.feature)
+			return driver.InvalidField(wanted.field, "region %q does not have %s", region.Slug, wanted.feature)
 		}
 	}
 	return nil

@@ -76,6 +76,11 @@ func (e *InvalidConfigurationError) Error() string { return fmt.Sprintf("%s: %v"
 // Unwrap returns the cause.
 func (e *InvalidConfigurationError) Unwrap() error { return e.Err }
 
+// InvalidField returns an InvalidConfigurationError about a field, with a text as of [fmt.Errorf].
+func InvalidField(field, format string, values ...any) error {
+	return &InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
+}
+
 // IsInvalidConfiguration reports whether err is an InvalidConfigurationError.
 func IsInvalidConfiguration(err error) bool { return is[*InvalidConfigurationError](err) }
 

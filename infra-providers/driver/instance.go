@@ -89,6 +89,12 @@ func (id Identity) Checked(found Instance) (Instance, error) {
 	return found, nil
 }
 
+// WithoutProviderID returns the identity that a machine has before and after its instance.
+func (id Identity) WithoutProviderID() Identity {
+	id.ProviderID = ""
+	return id
+}
+
 // Tagged reports whether an identity that was read from tags identifies the owner of an instance.
 func (id Identity) Tagged() bool { return id.UID != "" && id.complete() }
 

@@ -69,7 +69,7 @@ func NewInstanceConfig(machine *infrav1.HetznerMachine, zone string) (InstanceCo
 		Fallbacks:              fallbacksInZone(spec.Fallbacks, zone),
 	}
 	if len(machine.Name) > maxName {
-		return InstanceConfig{}, invalid("metadata.name", "a server's name has %d characters at most, this one has %d", maxName, len(machine.Name))
+		return InstanceConfig{}, driver.InvalidField("metadata.name", "a server's name has %d characters at most, this one has %d", maxName, len(machine.Name))
 	}
 	for _, check := range []func(InstanceConfig) error{checkImage, checkNetworks, checkVolumes, checkLabels} {
 		if err := check(config); err != nil {
@@ -111,18 +111,18 @@ func toOffering(config InstanceConfig) (instanceType, zone string) {
 
 func checkImage(config InstanceConfig) error {
 	if (config.Image == "") == (config.ImageSelector == "") {
-		return invalid("spec.image", "set exactly one of image and imageSelector")
+		return driver.InvalidField("spec.image", "set exactly one of image and imageSelector")
 	}
 	return nil
 }
 
 func checkNetworks(config InstanceConfig) error {
 	if !isEnabled(config.PublicIPv4) && !isEnabled(config.PublicIPv6) && len(config.Networks) == 0 {
-		return invalid("spec.networks", "a server without a public address needs a network")
+		return driver.InvalidField("spec.networks", "a server without a public address needs a network")
 	}
 	for i, network := range config.Networks {
 		if _, err := attachOptions(network); err != nil {
-			return invalid(fmt.Sprintf("spec.networks[%d]", i), "%w", err)
+			return driver.InvalidField(fmt.Sprintf("spec.networks[%d]", i), "%w", err)
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func checkNetworks(config InstanceConfig) error {
 
 func checkVolumes(config InstanceConfig) error {
 	if len(config.Volumes) > 0 && config.Location == "" {
-		return invalid("spec.location", "volumes need a location: set it, or the Machine's failure domain")
+		return driver.InvalidField("spec.location", "volumes need a location: set it, or the Machine's failure domain")
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func checkLabels(config InstanceConfig) error {
 		all[key] = value
 	}
 	if _, err := hcloud.ValidateResourceLabels(all); err != nil {
-		return invalid("spec.labels", "%w", err)
+		return driver.InvalidField("spec.labels", "%w", err)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func encodeUserData(userData []byte, format string) (string, error) {
 		return string(userData), nil
 	}
 	if format == "ignition" {
-		return "", invalid(bootstrapField, "Hetzner Cloud accepts %d bytes of text, the Ignition config has %d", maxUserData, len(userData))
+		return "", driver.InvalidField(bootstrapField, "Hetzner Cloud accepts %d bytes of text, the Ignition config has %d", maxUserData, len(userData))
 	}
 	compressed := userData
 	if utf8.Valid(userData) {
@@ -218,15 +218,10 @@ func encodeUserData(userData []byte, format string) (string, error) {
 	}
 	encoded := base64.StdEncoding.EncodeToString(compressed)
 	if len(encoded) > maxUserData {
-		return "", invalid(bootstrapField, "Hetzner Cloud accepts %d bytes, the bootstrap data has %d, and %d compressed as base64", maxUserData, len(userData), len(encoded))
+		return "", driver.InvalidField(bootstrapField, "Hetzner Cloud accepts %d bytes, the bootstrap data has %d, and %d compressed as base64", maxUserData, len(userData), len(encoded))
 	}
 	return encoded, nil
 }
 
 // bootstrapField is the field of the Machine that names the bootstrap data.
 const bootstrapField = "spec.bootstrap.dataSecretName"
-
-// invalid returns an InvalidConfigurationError of a field.
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
-}

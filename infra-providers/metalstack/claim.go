@@ -141,16 +141,13 @@ func (d *Driver) claim(ctx context.Context, id driver.Identity, config InstanceC
 		return nil, err
 	}
 	for _, address := range stale {
-		used, err := d.isInUse(ctx, address)
+		used, err := d.freeUnused(ctx, address)
 		if err != nil {
 			return nil, err
 		}
 		if used {
 			d.withdraw(ctx, id, own)
 			return nil, fmt.Errorf("the address %s of this machine is that of an allocated machine without its tags: have the tags restored, or the machine freed", value(address.Ipaddress))
-		}
-		if err := d.freeClaim(ctx, address); err != nil {
-			return nil, err
 		}
 	}
 	return own, d.checkClaim(ctx, id, own)
@@ -171,7 +168,7 @@ func family(of *models.V1IPResponse) string {
 // completeClaim allocates the addresses that a claim lacks.
 func (d *Driver) completeClaim(ctx context.Context, id driver.Identity, config InstanceConfig, own []*models.V1IPResponse, wanted []string) ([]*models.V1IPResponse, error) {
 	if len(wanted) == 0 {
-		return nil, invalid("spec.privateNetworks", "the network %q has no prefixes", config.Network)
+		return nil, driver.InvalidField("spec.privateNetworks", "the network %q has no prefixes", config.Network)
 	}
 	holder, _ := d.holdings.GetOrSet(permanent(id), holding{holder: uuid.NewString()})
 	for _, family := range wanted {
@@ -239,6 +236,14 @@ func (d *Driver) freeClaim(ctx context.Context, address *models.V1IPResponse) er
 	return d.client.freeIP(ctx, value(address.Ipaddress))
 }
 
+// freeUnused frees an address, unless it is in use.
+func (d *Driver) freeUnused(ctx context.Context, address *models.V1IPResponse) (used bool, err error) {
+	if used, err = d.isInUse(ctx, address); used || err != nil {
+		return used, err
+	}
+	return false, d.freeClaim(ctx, address)
+}
+
 // isInUse reports whether the machine that an address is marked as that of is allocated with it. Whoever changed the machine's tags
 // has hidden it from Drover, and its address would be given to the next machine.
 func (d *Driver) isInUse(ctx context.Context, address *models.V1IPResponse) (bool, error) {
@@ -281,16 +286,12 @@ func (d *Driver) freeClaims(ctx context.Context, id driver.Identity) error {
 			busy = true
 			continue
 		}
-		used, err := d.isInUse(ctx, address)
+		used, err := d.freeUnused(ctx, address)
 		if err != nil {
 			return err
 		}
 		if used {
 			logr.FromContextOrDiscard(ctx).Info("the address stays, as a machine without the tags of this one has it", "address", value(address.Ipaddress))
-			continue
-		}
-		if err := d.freeClaim(ctx, address); err != nil {
-			return err
 		}
 	}
 	if busy {

@@ -73,11 +73,17 @@ func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // findMachines returns the machines that are allocated for a project and have tags. Firewalls are none.
 func (c *client) findMachines(ctx context.Context, project string, tags ...string) ([]*models.V1MachineResponse, error) {
-	found, err := c.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&models.V1MachineFindRequest{
-		AllocationProject: project, AllocationRole: models.V1MachineAllocationRoleMachine, Tags: tags,
-	}), nil)
+	found, err := c.find(ctx, models.V1MachineFindRequest{AllocationProject: project, AllocationRole: models.V1MachineAllocationRoleMachine, Tags: tags})
 	if err != nil {
 		return nil, fmt.Errorf("finding machines: %w", err)
+	}
+	return found, nil
+}
+
+func (c *client) find(ctx context.Context, query models.V1MachineFindRequest) ([]*models.V1MachineResponse, error) {
+	found, err := c.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&query), nil)
+	if err != nil {
+		return nil, err
 	}
 	return found.Payload, nil
 }
@@ -98,11 +104,11 @@ func (c *client) machine(ctx context.Context, id string) (*models.V1MachineRespo
 
 // listedMachine returns a machine from a list, or nil.
 func (c *client) listedMachine(ctx context.Context, id string) (*models.V1MachineResponse, error) {
-	found, err := c.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&models.V1MachineFindRequest{ID: id}), nil)
+	found, err := c.find(ctx, models.V1MachineFindRequest{ID: id})
 	if err != nil {
 		return nil, fmt.Errorf("finding machine %q: %w", id, err)
 	}
-	for _, listed := range found.Payload {
+	for _, listed := range found {
 		if value(listed.ID) == id {
 			return listed, nil
 		}

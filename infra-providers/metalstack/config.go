@@ -39,18 +39,18 @@ var (
 func NewInstanceConfig(machine *infrav1.MetalStackMachine, zone string) (InstanceConfig, error) {
 	spec := *machine.Spec.DeepCopy()
 	if !projectPattern.MatchString(spec.Project) {
-		return InstanceConfig{}, invalid("spec.project", "%q is no project", spec.Project)
+		return InstanceConfig{}, driver.InvalidField("spec.project", "%q is no project", spec.Project)
 	}
 	config := InstanceConfig{Spec: spec, Partition: cmp.Or(zone, spec.Partition), Pinned: zone != ""}
 	if !idPattern.MatchString(config.Partition) {
-		return InstanceConfig{}, invalid("spec.partition", "%q is no partition", config.Partition)
+		return InstanceConfig{}, driver.InvalidField("spec.partition", "%q is no partition", config.Partition)
 	}
 	if config.Network = networkOf(spec, config.Partition); config.Network == "" {
-		return InstanceConfig{}, invalid("spec.privateNetworks", "there is no network for the partition %q", config.Partition)
+		return InstanceConfig{}, driver.InvalidField("spec.privateNetworks", "there is no network for the partition %q", config.Partition)
 	}
 	for n, network := range spec.Networks {
 		if network.NetworkID == config.Network {
-			return InstanceConfig{}, invalid(fmt.Sprintf("spec.networks[%d].networkID", n), "it is the private network")
+			return InstanceConfig{}, driver.InvalidField(fmt.Sprintf("spec.networks[%d].networkID", n), "it is the private network")
 		}
 	}
 	return config, nil
@@ -87,8 +87,4 @@ func toOffering(config InstanceConfig) (instanceType, zone string) {
 // toAccount returns the account of a machine: a project of the API that the credentials name.
 func toAccount(machine *infrav1.MetalStackMachine) driver.Account {
 	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Project}
-}
-
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }

@@ -86,12 +86,8 @@ func toLogin(get func(string) string, tokenFile string) (found login, err error)
 		return found, err
 	}
 	if authority := []byte(get(authorityKey)); len(authority) > 0 {
-		if err := keysize.CheckCertificates(authority); err != nil {
-			return found, fmt.Errorf("%s is refused: %w", authorityKey, err)
-		}
-		found.trust = x509.NewCertPool()
-		if !found.trust.AppendCertsFromPEM(authority) {
-			return found, fmt.Errorf("%s holds no certificate in PEM", authorityKey)
+		if found.trust, err = keysize.NewCertPool(authority); err != nil {
+			return found, fmt.Errorf("%s %w", authorityKey, err)
 		}
 	}
 	return found, nil

@@ -57,7 +57,7 @@ func (d *Driver) free(ctx context.Context, own driver.Instance) error {
 	if err != nil {
 		return err
 	}
-	if current == nil || current.Allocation == nil || identityOf(current) != withoutProviderID(own.Identity) {
+	if current == nil || current.Allocation == nil || identityOf(current) != own.Identity.WithoutProviderID() {
 		return nil
 	}
 	if isLocked(current) {
@@ -69,9 +69,4 @@ func (d *Driver) free(ctx context.Context, own driver.Instance) error {
 	}
 	logr.FromContextOrDiscard(ctx).Info("freed machine", "machine", own.ID)
 	return nil
-}
-
-func withoutProviderID(id driver.Identity) driver.Identity {
-	id.ProviderID = ""
-	return id
 }

@@ -74,7 +74,7 @@ type Driver struct {
 // connect reads credentials and makes no call.
 func connect(options Options, account driver.Account, secret driver.Credentials, long *httplimit.Seats) (*Driver, error) {
 	if !projectPattern.MatchString(account.Region) {
-		return nil, invalid("spec.project", "%q is no project", account.Region)
+		return nil, driver.InvalidField("spec.project", "%q is no project", account.Region)
 	}
 	found, err := readLogin(account, secret)
 	if err != nil {

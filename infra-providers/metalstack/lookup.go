@@ -45,11 +45,11 @@ func (d *Driver) image(ctx context.Context, spec string) (*models.V1ImageRespons
 	})
 	switch {
 	case isNotFound(err): // also for a name of another form; 422 is a failure of the API's database
-		return nil, invalid("spec.image", "there is no image %q", spec)
+		return nil, driver.InvalidField("spec.image", "there is no image %q", spec)
 	case err != nil:
 		return nil, err
 	case !slices.Contains(found.Features, machineFeature):
-		return nil, invalid("spec.image", "the image %q is not for machines", value(found.ID))
+		return nil, driver.InvalidField("spec.image", "the image %q is not for machines", value(found.ID))
 	}
 	return found, nil
 }
@@ -64,7 +64,7 @@ func (d *Driver) size(ctx context.Context, id string) (*models.V1SizeResponse, e
 		return found.Payload, nil
 	})
 	if isNotFound(err) {
-		return nil, invalid("spec.size", "there is no size %q", id)
+		return nil, driver.InvalidField("spec.size", "there is no size %q", id)
 	}
 	return found, err
 }
@@ -77,15 +77,15 @@ func (d *Driver) privateNetwork(ctx context.Context, config InstanceConfig) (*mo
 	})
 	switch {
 	case isNotFound(err):
-		return nil, invalid(field, "there is no network %q", config.Network)
+		return nil, driver.InvalidField(field, "there is no network %q", config.Network)
 	case err != nil:
 		return nil, err
 	case found.Partitionid != config.Partition:
-		return nil, invalid(field, "the network %q is in the partition %q, not in %q", config.Network, found.Partitionid, config.Partition)
+		return nil, driver.InvalidField(field, "the network %q is in the partition %q, not in %q", config.Network, found.Partitionid, config.Partition)
 	case found.Projectid != d.project:
-		return nil, invalid(field, "the network %q does not belong to the project", config.Network)
+		return nil, driver.InvalidField(field, "the network %q does not belong to the project", config.Network)
 	case value(found.Privatesuper) || value(found.Underlay) || found.Parentnetworkid == "":
-		return nil, invalid(field, "the network %q is not a private network of a project", config.Network)
+		return nil, driver.InvalidField(field, "the network %q is not a private network of a project", config.Network)
 	}
 	return found, nil
 }
@@ -140,14 +140,14 @@ func (d *Driver) missing(ctx context.Context, config InstanceConfig) error {
 			continue
 		}
 		if err := check.read(check.id); isNotFound(err) {
-			return invalid(check.field, "there is none with the ID %q", check.id)
+			return driver.InvalidField(check.field, "there is none with the ID %q", check.id)
 		} else if err != nil {
 			return fmt.Errorf("reading %q: %w", check.id, err)
 		}
 	}
 	for n, wanted := range spec.Networks {
 		if _, err := d.network(ctx, wanted.NetworkID); isNotFound(err) {
-			return invalid(fmt.Sprintf("spec.networks[%d].networkID", n), "there is no network %q", wanted.NetworkID)
+			return driver.InvalidField(fmt.Sprintf("spec.networks[%d].networkID", n), "there is no network %q", wanted.NetworkID)
 		} else if err != nil {
 			return err
 		}
@@ -166,13 +166,13 @@ func (d *Driver) missingIP(ctx context.Context, config InstanceConfig) error {
 		found, err := d.client.api.IP.FindIP(ip.NewFindIPParamsWithContext(ctx).WithID(address), nil)
 		switch {
 		case isNotFound(err):
-			return invalid(field, "the address %s is not allocated", address)
+			return driver.InvalidField(field, "the address %s is not allocated", address)
 		case err != nil:
 			return fmt.Errorf("reading address %s: %w", address, err)
 		case value(found.Payload.Projectid) != d.project:
-			return invalid(field, "the address %s does not belong to the project", address)
+			return driver.InvalidField(field, "the address %s does not belong to the project", address)
 		case !slices.Contains(networks, value(found.Payload.Networkid)):
-			return invalid(field, "the address %s is in none of the networks of the machine", address)
+			return driver.InvalidField(field, "the address %s is in none of the networks of the machine", address)
 		}
 	}
 	return nil

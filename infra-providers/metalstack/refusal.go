@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/metal-stack/metal-go/api/client/machine"
 	"github.com/metal-stack/metal-go/api/client/partition"
 	"github.com/metal-stack/metal-go/api/models"
 
@@ -47,13 +46,11 @@ func (d *Driver) checkQuota(ctx context.Context, refusal error) error {
 		return nil
 	}
 	limit := int(found.Quotas.Machine.Quota)
-	allocated, err := d.client.api.Machine.FindMachines(machine.NewFindMachinesParamsWithContext(ctx).WithBody(&models.V1MachineFindRequest{
-		AllocationProject: d.project, AllocationRole: models.V1MachineAllocationRoleFirewall,
-	}), nil)
+	allocated, err := d.client.find(ctx, models.V1MachineFindRequest{AllocationProject: d.project, AllocationRole: models.V1MachineAllocationRoleFirewall})
 	if err != nil {
 		return fmt.Errorf("counting firewalls: %w", err)
 	}
-	if len(allocated.Payload) >= limit {
+	if len(allocated) >= limit {
 		return &driver.QuotaExceededError{Err: fmt.Errorf("the project's quota of %d machines is used up: %w", limit, causeOf(refusal))}
 	}
 	return nil

@@ -6,7 +6,6 @@ package nutanix
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -135,13 +134,11 @@ func readTLS(read func(key string) string, ofTenant bool) (*tls.Config, error) {
 	if len(bundle) == 0 {
 		return config, nil
 	}
-	if err := keysize.CheckCertificates(bundle); err != nil {
-		return nil, fmt.Errorf("%s is refused: %w", bundleKey, err)
+	pool, err := keysize.NewCertPool(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", bundleKey, err)
 	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(bundle) {
-		return nil, errors.New(bundleKey + " has no certificate in PEM")
-	}
+	config.RootCAs = pool
 	return config, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -50,7 +49,7 @@ func NewInstanceConfig(machine *infrav1.OpenStackMachine, zone string) (Instance
 	config := InstanceConfig{Spec: *machine.Spec.DeepCopy(), Zone: cmp.Or(zone, machine.Spec.AvailabilityZone), Pinned: zone != ""}
 	spec := &config.Spec
 	if len(spec.Ports) == 0 || len(spec.Ports) > attachments.MaxPorts {
-		return InstanceConfig{}, invalid("spec.ports", "a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))
+		return InstanceConfig{}, driver.InvalidField("spec.ports", "a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))
 	}
 	for at := range spec.Ports {
 		port := &spec.Ports[at]
@@ -59,7 +58,7 @@ func NewInstanceConfig(machine *infrav1.OpenStackMachine, zone string) (Instance
 		}
 	}
 	if config.Zone == "" && slices.ContainsFunc(volumes(config), func(v infrav1.OpenStackDataVolume) bool { return ptr.Deref(v.InMachineZone, false) }) {
-		return InstanceConfig{}, invalid("spec.availabilityZone", "a volume has inMachineZone, but the machine has neither a failure domain nor an availabilityZone")
+		return InstanceConfig{}, driver.InvalidField("spec.availabilityZone", "a volume has inMachineZone, but the machine has neither a failure domain nor an availabilityZone")
 	}
 	return config, nil
 }
@@ -199,11 +198,6 @@ func blockDevices(config InstanceConfig, imageID string, disks []string) []serve
 	return all
 }
 
-// invalid returns an InvalidConfigurationError of a field.
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
-}
-
 // encodeUserData encodes user data in base64. Data that is too long is compressed for cloud-init, which decompresses gzip.
 // Ignition does not.
 func encodeUserData(data []byte, format string) ([]byte, error) {
@@ -220,7 +214,7 @@ func encodeUserData(data []byte, format string) ([]byte, error) {
 		encoded = []byte(base64.StdEncoding.EncodeToString(compressed.Bytes()))
 	}
 	if len(encoded) > userDataLimit {
-		return nil, invalid("bootstrap data", "the user data has %d characters in base64, and Nova accepts %d: download the rest during the bootstrap", len(encoded), userDataLimit)
+		return nil, driver.InvalidField("bootstrap data", "the user data has %d characters in base64, and Nova accepts %d: download the rest during the bootstrap", len(encoded), userDataLimit)
 	}
 	return encoded, nil
 }

@@ -94,7 +94,7 @@ func (d *Driver) checkPortsUnused(ctx context.Context, services *access.Services
 		if err != nil {
 			return err
 		}
-		if _, err := withoutProviderID(id).Checked(toInstance(server)); err != nil {
+		if _, err := id.WithoutProviderID().Checked(toInstance(server)); err != nil {
 			return err
 		}
 	}

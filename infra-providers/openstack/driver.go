@@ -100,7 +100,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	id := withoutProviderID(req.Identity)
+	id := req.Identity.WithoutProviderID()
 	found, err := d.find(ctx, services, id)
 	if err != nil {
 		return driver.Instance{}, err
@@ -179,7 +179,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	for _, server := range found {
-		if _, err := withoutProviderID(id).Checked(toInstance(server)); err != nil {
+		if _, err := id.WithoutProviderID().Checked(toInstance(server)); err != nil {
 			return err
 		}
 	}
@@ -226,9 +226,4 @@ func (d *Driver) services(ctx context.Context) (*access.Services, error) {
 // with an invalid region can be deleted.
 func isUnknownRegion(err error, id driver.Identity) bool {
 	return driver.IsInvalidConfiguration(err) && id.ProviderID == ""
-}
-
-func withoutProviderID(id driver.Identity) driver.Identity {
-	id.ProviderID = ""
-	return id
 }

@@ -95,7 +95,7 @@ func (c creation) createServer(ctx context.Context, plan lookup.Plan, of parts) 
 	if read, err := servers.Get(ctx, c.services.Compute, created.ID).Extract(); err == nil {
 		created = read
 	}
-	return withoutProviderID(id).Checked(toInstance(*created))
+	return id.WithoutProviderID().Checked(toInstance(*created))
 }
 
 // explainRefusal returns the kind of the error of a server that Nova refused to create.

@@ -31,7 +31,7 @@ const mebibyte = 1 << 20
 // NewInstanceConfig decodes, defaults and validates the spec of a machine. The zone can only be the host's own name.
 func NewInstanceConfig(machine *infrav1.QEMUMachine, zone, hostName string) (InstanceConfig, error) {
 	if zone != "" && zone != hostName {
-		return InstanceConfig{}, invalid("failureDomain", "%q is not this provider's host, which is %q", zone, hostName)
+		return InstanceConfig{}, driver.InvalidField("failureDomain", "%q is not this provider's host, which is %q", zone, hostName)
 	}
 	spec := machine.Spec
 	config := InstanceConfig{
@@ -49,7 +49,7 @@ func NewInstanceConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Ins
 	}
 	memory := ptr.Deref(spec.Memory, resource.MustParse("2Gi"))
 	if memory.Value() <= 0 || memory.Value()%mebibyte != 0 {
-		return InstanceConfig{}, invalid("spec.memory", "%q is not a multiple of 1Mi", memory.String())
+		return InstanceConfig{}, driver.InvalidField("spec.memory", "%q is not a multiple of 1Mi", memory.String())
 	}
 	config.MemoryMiB = memory.Value() / mebibyte
 	if spec.DiskSize != nil {
@@ -59,15 +59,15 @@ func NewInstanceConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Ins
 		config.Disks = append(config.Disks, disk.Size.Value())
 	}
 	if !config.Image.Given() {
-		return InstanceConfig{}, invalid("spec.image", "one of path and url must be set")
+		return InstanceConfig{}, driver.InvalidField("spec.image", "one of path and url must be set")
 	}
 	if config.Architecture == "arm64" && !config.Firmware.Given() && !config.Kernel.Given() {
-		return InstanceConfig{}, invalid("spec.firmware", "an arm64 machine needs a firmware, or spec.kernel")
+		return InstanceConfig{}, driver.InvalidField("spec.firmware", "an arm64 machine needs a firmware, or spec.kernel")
 	}
 	for i, f := range spec.Network.Forwards {
 		address, err := netip.ParseAddr(cmp.Or(f.HostAddress, "127.0.0.1"))
 		if err != nil {
-			return InstanceConfig{}, invalid(fmt.Sprintf("spec.network.forwards[%d].hostAddress", i), "%q is not an address", f.HostAddress)
+			return InstanceConfig{}, driver.InvalidField(fmt.Sprintf("spec.network.forwards[%d].hostAddress", i), "%q is not an address", f.HostAddress)
 		}
 		config.Forwards = append(config.Forwards, vm.Forward{Protocol: cmp.Or(f.Protocol, "TCP"), Address: address, HostPort: f.HostPort, Port: f.Port})
 	}
@@ -80,8 +80,3 @@ func toSource(f infrav1.QEMUFile) image.Source {
 
 // toAccount returns the account of a machine, which is always the host.
 func toAccount(*infrav1.QEMUMachine) driver.Account { return driver.Account{} }
-
-// invalid returns an InvalidConfigurationError of a field.
-func invalid(field, format string, args ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, args...)}
-}

@@ -10,6 +10,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 )
 
@@ -33,6 +34,19 @@ func CheckCertificates(content []byte) error {
 		}
 	}
 	return nil
+}
+
+// NewCertPool returns the certificates in PEM that a server's certificate is verified with. The text of its error goes on from the
+// name of the field that has them.
+func NewCertPool(content []byte) (*x509.CertPool, error) {
+	if err := CheckCertificates(content); err != nil {
+		return nil, fmt.Errorf("is refused: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(content) {
+		return nil, errors.New("holds no certificate in PEM")
+	}
+	return pool, nil
 }
 
 // CheckPrivateKey fails for a private key in PEM that takes long to parse. That of a certificate is as large as its public

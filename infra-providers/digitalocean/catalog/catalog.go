@@ -58,7 +58,7 @@ func (c *Catalog) readSize(ctx context.Context, slug string) (godo.Size, error) 
 	}
 	at := slices.IndexFunc(all, func(size godo.Size) bool { return size.Slug == slug })
 	if at < 0 {
-		return godo.Size{}, invalid("spec.size", "the cloud has no size %q", slug)
+		return godo.Size{}, driver.InvalidField("spec.size", "the cloud has no size %q", slug)
 	}
 	return all[at], nil
 }
@@ -75,7 +75,7 @@ func (c *Catalog) Offer(ctx context.Context, size, region string) (godo.Size, go
 	}
 	at := slices.IndexFunc(all, func(found godo.Region) bool { return found.Slug == region })
 	if at < 0 {
-		return godo.Size{}, godo.Region{}, invalid("spec.region", "the cloud has no region %q", region)
+		return godo.Size{}, godo.Region{}, driver.InvalidField("spec.region", "the cloud has no region %q", region)
 	}
 	return foundSize, all[at], nil
 }
@@ -95,11 +95,11 @@ func (c *Catalog) Image(ctx context.Context, image, name, region string) (godo.I
 	}
 	switch {
 	case response != nil && response.Response != nil && response.StatusCode == http.StatusNotFound:
-		return godo.Image{}, invalid("spec.image", "there is no image %q", image)
+		return godo.Image{}, driver.InvalidField("spec.image", "there is no image %q", image)
 	case err != nil:
 		return godo.Image{}, fmt.Errorf("reading image %q: %w", image, err)
 	case !slices.Contains(found.Regions, region):
-		return godo.Image{}, invalid("spec.image", "image %q is not in region %q: transfer it there", image, region)
+		return godo.Image{}, driver.InvalidField("spec.image", "image %q is not in region %q: transfer it there", image, region)
 	}
 	return *found, nil
 }
@@ -118,7 +118,7 @@ func (c *Catalog) newest(ctx context.Context, name, region string) (newest godo.
 		}
 	}
 	if newest.ID == 0 {
-		return newest, invalid("spec.imageName", "the team has no available image of the name %q in region %q", name, region)
+		return newest, driver.InvalidField("spec.imageName", "the team has no available image of the name %q in region %q", name, region)
 	}
 	return newest, nil
 }
@@ -135,8 +135,4 @@ func pages[T any](ctx context.Context, list func(context.Context, *godo.ListOpti
 			return all, nil
 		}
 	}
-}
-
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }

@@ -48,7 +48,7 @@ func (c *Catalog) ServerType(ctx context.Context, name string) (*hcloud.ServerTy
 		return nil, fmt.Errorf("reading server type %q: %w", name, err)
 	}
 	if found == nil {
-		return nil, invalid("spec.serverType", "the cloud has no server type %q", name)
+		return nil, driver.InvalidField("spec.serverType", "the cloud has no server type %q", name)
 	}
 	c.types.Set(name, found)
 	return found, nil
@@ -88,11 +88,7 @@ func one[T any](ctx context.Context, field, name string, get func(context.Contex
 		return nil, fmt.Errorf("reading %s %q: %w", field, name, err)
 	}
 	if found == nil {
-		return nil, invalid(field, "the project has none of the name or ID %q", name)
+		return nil, driver.InvalidField(field, "the project has none of the name or ID %q", name)
 	}
 	return found, nil
-}
-
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }

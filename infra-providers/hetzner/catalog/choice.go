@@ -12,6 +12,8 @@ import (
 	"strconv"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+
+	"drover.io/infra-providers/driver"
 )
 
 // groupSize is the maximum number of servers in a placement group.
@@ -34,7 +36,7 @@ func (c *Catalog) Image(ctx context.Context, name, selector string, architecture
 		return nil, fmt.Errorf("reading image %q: %w", name, err)
 	}
 	if found == nil {
-		return nil, invalid("spec.image", "there is no image %q for architecture %q", name, architecture)
+		return nil, driver.InvalidField("spec.image", "there is no image %q for architecture %q", name, architecture)
 	}
 	return found, nil
 }
@@ -45,9 +47,9 @@ func (c *Catalog) imageByID(ctx context.Context, id int64, architecture hcloud.A
 	case err != nil:
 		return nil, fmt.Errorf("reading image %d: %w", id, err)
 	case found == nil || found.IsDeleted():
-		return nil, invalid("spec.image", "the project has no image %d", id)
+		return nil, driver.InvalidField("spec.image", "the project has no image %d", id)
 	case found.Architecture != architecture:
-		return nil, invalid("spec.image", "image %d is for architecture %q, the server type has %q", id, found.Architecture, architecture)
+		return nil, driver.InvalidField("spec.image", "image %d is for architecture %q, the server type has %q", id, found.Architecture, architecture)
 	}
 	return found, nil
 }
@@ -65,7 +67,7 @@ func (c *Catalog) newest(ctx context.Context, selector string, architecture hclo
 		return nil, fmt.Errorf("reading images of %q: %w", selector, err)
 	}
 	if len(found) == 0 {
-		return nil, invalid("spec.imageSelector", "the project has no snapshot of %q for architecture %q", selector, architecture)
+		return nil, driver.InvalidField("spec.imageSelector", "the project has no snapshot of %q for architecture %q", selector, architecture)
 	}
 	return found[0], nil
 }
@@ -75,7 +77,7 @@ func (c *Catalog) PlacementGroup(ctx context.Context, name, selector string) (*h
 	if selector == "" {
 		found, err := one(ctx, "spec.placementGroup", name, c.client.PlacementGroup.Get)
 		if err == nil && found.Name == MarkerName {
-			return nil, invalid("spec.placementGroup", "placement group %q identifies the project and holds no servers", MarkerName)
+			return nil, driver.InvalidField("spec.placementGroup", "placement group %q identifies the project and holds no servers", MarkerName)
 		}
 		return found, err
 	}
@@ -86,7 +88,7 @@ func (c *Catalog) PlacementGroup(ctx context.Context, name, selector string) (*h
 	// A selector such as !pool matches the group that identifies the project.
 	found = slices.DeleteFunc(found, func(group *hcloud.PlacementGroup) bool { return group.Name == MarkerName })
 	if len(found) == 0 {
-		return nil, invalid("spec.placementGroupSelector", "the project has no placement group of %q", selector)
+		return nil, driver.InvalidField("spec.placementGroupSelector", "the project has no placement group of %q", selector)
 	}
 	emptiest := slices.MinFunc(found, func(a, b *hcloud.PlacementGroup) int {
 		return cmp.Or(cmp.Compare(len(a.Servers), len(b.Servers)), cmp.Compare(a.ID, b.ID))
@@ -115,7 +117,7 @@ func (c *Catalog) PrimaryIP(ctx context.Context, want Address) (*hcloud.PrimaryI
 	case want.Name != "":
 		found, err := one(ctx, want.Field+".primaryIP", want.Name, c.client.PrimaryIP.Get)
 		if err == nil && found.Type != want.Kind {
-			return nil, invalid(want.Field+".primaryIP", "Primary IP %q has type %q", want.Name, found.Type)
+			return nil, driver.InvalidField(want.Field+".primaryIP", "Primary IP %q has type %q", want.Name, found.Type)
 		}
 		return found, err
 	case want.Selector != "":
@@ -136,7 +138,7 @@ func (c *Catalog) freePrimaryIP(ctx context.Context, want Address) (*hcloud.Prim
 	}
 	candidates := slices.DeleteFunc(found, func(ip *hcloud.PrimaryIP) bool { return !fits(ip) })
 	if len(candidates) == 0 {
-		return nil, invalid(want.Field+".primaryIPSelector", "the project has no Primary IP of %q and type %q there", want.Selector, want.Kind)
+		return nil, driver.InvalidField(want.Field+".primaryIPSelector", "the project has no Primary IP of %q and type %q there", want.Selector, want.Kind)
 	}
 	free := slices.IndexFunc(candidates, func(ip *hcloud.PrimaryIP) bool { return ip.AssigneeID == 0 })
 	if free < 0 {

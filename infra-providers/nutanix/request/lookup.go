@@ -62,11 +62,6 @@ var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-
 // IsUUID reports whether a text is the ID of an entity.
 func IsUUID(text string) bool { return uuidPattern.MatchString(text) }
 
-// invalid is an error of a field of the spec.
-func invalid(field, format string, values ...any) error {
-	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
-}
-
 // Image returns the image of a spec. A name must be that of one image.
 func (l *Lookup) Image(ctx context.Context, want infrav1.NutanixImage) (*content.Image, error) {
 	found, err := lookup.Cached(&l.answers, "image", want, func() (*content.Image, error) { return l.image(ctx, want) })
@@ -74,7 +69,7 @@ func (l *Lookup) Image(ctx context.Context, want infrav1.NutanixImage) (*content
 		return nil, err
 	}
 	if ptr.Deref(found.Type, content.IMAGETYPE_UNKNOWN) == content.IMAGETYPE_ISO_IMAGE {
-		return nil, invalid("spec.image", "it is an ISO image, and a disk image is needed")
+		return nil, driver.InvalidField("spec.image", "it is an ISO image, and a disk image is needed")
 	}
 	return found, nil
 }
@@ -83,7 +78,7 @@ func (l *Lookup) image(ctx context.Context, want infrav1.NutanixImage) (*content
 	if want.UUID != "" {
 		found, err := l.api.Image(ctx, want.UUID)
 		if prism.IsNotFound(err) {
-			return nil, invalid("spec.image.uuid", "there is no image %q", want.UUID)
+			return nil, driver.InvalidField("spec.image.uuid", "there is no image %q", want.UUID)
 		}
 		return found, err
 	}
@@ -94,11 +89,11 @@ func (l *Lookup) image(ctx context.Context, want infrav1.NutanixImage) (*content
 	found = slices.DeleteFunc(found, func(i content.Image) bool { return ptr.Deref(i.Name, "") != want.Name })
 	switch len(found) {
 	case 0:
-		return nil, invalid("spec.image.name", "there is no image %q", want.Name)
+		return nil, driver.InvalidField("spec.image.name", "there is no image %q", want.Name)
 	case 1:
 		return &found[0], nil
 	default:
-		return nil, invalid("spec.image.name", "%d images have the name %q: name one by its UUID", len(found), want.Name)
+		return nil, driver.InvalidField("spec.image.name", "%d images have the name %q: name one by its UUID", len(found), want.Name)
 	}
 }
 
@@ -155,11 +150,11 @@ func (l *Lookup) Cluster(ctx context.Context, nameOrID string) (Cluster, error) 
 	}
 	switch len(found) {
 	case 0:
-		return Cluster{}, invalid("spec.cluster", "Prism Central has no cluster %q", nameOrID)
+		return Cluster{}, driver.InvalidField("spec.cluster", "Prism Central has no cluster %q", nameOrID)
 	case 1:
 		return found[0], nil
 	default:
-		return Cluster{}, invalid("spec.cluster", "%d clusters have the name %q: name one by its UUID", len(found), nameOrID)
+		return Cluster{}, driver.InvalidField("spec.cluster", "%d clusters have the name %q: name one by its UUID", len(found), nameOrID)
 	}
 }
 
@@ -205,9 +200,9 @@ func only[T any](all []T, kind, name, field string, match func(T) (id string, ok
 	}
 	switch {
 	case len(ids) == 0:
-		return "", invalid(field, "the cluster has no %q among its %s", name, kind)
+		return "", driver.InvalidField(field, "the cluster has no %q among its %s", name, kind)
 	case len(ids) > 1:
-		return "", invalid(field, "%d %s of the cluster have the name %q: name one by its UUID", len(ids), kind, name)
+		return "", driver.InvalidField(field, "%d %s of the cluster have the name %q: name one by its UUID", len(ids), kind, name)
 	case ids[0] == "":
 		return "", errors.New("Prism Central lists " + kind + " without IDs")
 	}
@@ -221,7 +216,7 @@ func (l *Lookup) category(ctx context.Context, want infrav1.NutanixCategory, fie
 		return "", err
 	}
 	if found == nil || found.ExtId == nil {
-		return "", invalid(field, "there is no category %q with the value %q: create it first", want.Key, want.Value)
+		return "", driver.InvalidField(field, "there is no category %q with the value %q: create it first", want.Key, want.Value)
 	}
 	return *found.ExtId, nil
 }
@@ -277,7 +272,7 @@ func (l *Lookup) checkProject(ctx context.Context, spec infrav1.NutanixMachineSp
 	}
 	able, err := l.api.HasProjects(ctx)
 	if err == nil && !able {
-		return invalid("spec.projectID", "this Prism Central has version 4.0 of the API, and projects need version 4.1")
+		return driver.InvalidField("spec.projectID", "this Prism Central has version 4.0 of the API, and projects need version 4.1")
 	}
 	return err
 }

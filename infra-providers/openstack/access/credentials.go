@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -67,12 +66,8 @@ func read(account driver.Account, secret driver.Credentials) (login, error) {
 		if found.tls == nil {
 			found.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
-		if err := keysize.CheckCertificates(authority); err != nil {
-			return login{}, fmt.Errorf("the key %q is refused: %w", AuthorityKey, err)
-		}
-		found.tls.RootCAs = x509.NewCertPool()
-		if !found.tls.RootCAs.AppendCertsFromPEM(authority) {
-			return login{}, fmt.Errorf("the key %q holds no certificate in PEM", AuthorityKey)
+		if found.tls.RootCAs, err = keysize.NewCertPool(authority); err != nil {
+			return login{}, fmt.Errorf("the key %q %w", AuthorityKey, err)
 		}
 	}
 	return found, nil
