@@ -47,6 +47,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&KubeVirtMachineTemplate{}, &KubeVirtMachineTemplateList{},
 		&YandexMachine{}, &YandexMachineList{},
 		&YandexMachineTemplate{}, &YandexMachineTemplateList{},
+		&VCDMachine{}, &VCDMachineList{},
+		&VCDMachineTemplate{}, &VCDMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
