@@ -308,6 +308,9 @@ const (
 	statusOff        = 8
 )
 
+// metadataUpdate is the operation that writes metadata.
+const metadataUpdate = "metadataUpdate"
+
 // work is what a task works on: it locks shownBy and others, and is shown by the former.
 type work struct {
 	owner   string
@@ -330,6 +333,9 @@ func (c *Cloud) start(operation string, on work, end func(failed bool)) (*types.
 		OperationName: operation, StartTime: time.Unix(0, 0).UTC().Format(time.RFC3339), Owner: &types.Reference{HREF: on.owner}, Type: types.MimeTask,
 		// As recorded: a task in progress may have an error that is none.
 		Error: &types.Error{Message: "The task is still in progress.", MajorErrorCode: 500, MinorErrorCode: "INTERNAL_SERVER_ERROR"},
+	}
+	if operation == metadataUpdate {
+		started.due = c.requests // it changes nothing in vSphere
 	}
 	c.tasks = append(c.tasks, started)
 	shown := started.Task

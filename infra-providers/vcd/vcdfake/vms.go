@@ -292,7 +292,7 @@ func (c *Cloud) setMetadata(r call) (any, error) {
 			return nil, refuse(http.StatusForbidden, "ACCESS_TO_RESOURCE_IS_FORBIDDEN", "A tenant may not write the entry %q", e.Key)
 		}
 	}
-	return c.change(r, "metadataUpdate", func(of *vm) {
+	return c.change(r, metadataUpdate, func(of *vm) {
 		for _, e := range request.MetadataEntry {
 			of.metadata[e.Key] = e.TypedValue.Value
 		}
