@@ -29,6 +29,7 @@ var required = map[string]string{
 	"GOOGLE_PROJECT":  "my-project", "GOOGLE_ZONE": "europe-west3-a", "GOOGLE_SUBNETWORK": "nodes",
 	"YANDEX_FOLDER_ID": "b1gvmob95yysaplct532", "YANDEX_SUBNET_ID": "e9b9e47n23i7gvb8m2hn",
 	"HCLOUD_SSH_KEY": "ops", "OPENSTACK_NETWORK": "workers",
+	"VCD_VDC": "acme-vdc", "VCD_VAPP": "workers", "VCD_CATALOG": "images", "VCD_NETWORK": "nodes",
 	"VSPHERE_DATACENTER": "dc1", "VSPHERE_COMPUTE_CLUSTER": "c1", "VSPHERE_DATASTORE": "fast", "VSPHERE_NETWORK": "workers",
 	"QEMU_IMAGE_URL": "https://images.example.test/noble.img", "QEMU_IMAGE_SHA256": strings.Repeat("0", 64),
 }

@@ -89,6 +89,16 @@ var clouds = []*cloud{
 		read:       "GET /compute/v2.1/servers/{id}", reads: 6,
 	},
 	{
+		name: "vcd", kind: "VCDMachineTemplate", sizes: [2][]string{{"2", "zone-a"}, {"4", "zone-b"}},
+		providerID: regexp.MustCompile(`^vmware-cloud-director://urn:vcloud:vm:[0-9a-f-]{36}$`),
+		// A virtual machine is switched off before it is deleted.
+		budget: map[string]int{
+			"POST /api/vApp/{id}/action/recomposeVApp": 1, "POST /api/vApp/{id}/action/reconfigureVm": 1, "PUT /api/vApp/{id}/productSections": 1,
+			"POST /api/vApp/{id}/metadata": 1, "POST /api/vApp/{id}/power/action/powerOn": 1, "POST /api/vApp/{id}/action/undeploy": 1, "DELETE /api/vApp/{id}": 1,
+		},
+		read: "GET /api/vApp/{id}", reads: 20,
+	},
+	{
 		name: "vsphere", kind: "VSphereMachineTemplate", sizes: [2][]string{{"2"}, {"4"}},
 		providerID: regexp.MustCompile(`^vsphere://[0-9a-f-]{36}$`),
 		budget:     map[string]int{"CloneVM_Task": 1, "PowerOnVM_Task": 1, "PowerOffVM_Task": 1, "Destroy_Task": 1},

@@ -19,6 +19,7 @@ import (
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/kubevirt/kubevirtfake"
 	"drover.io/infra-providers/openstack/openstackfake"
+	"drover.io/infra-providers/vcd/vcdfake"
 	"drover.io/infra-providers/yandex/yandexfake"
 	"drover.io/runtime/envtest"
 )
@@ -40,6 +41,7 @@ var clouds = map[string]func(address string) (cloud, error){
 	"hetzner":      newFakeHetzner,
 	"kubevirt":     newFakeKubeVirt,
 	"openstack":    newFakeOpenStack,
+	"vcd":          newFakeVCD,
 	"vsphere":      newFakeVSphere,
 	"yandex":       newFakeYandex,
 }
@@ -153,6 +155,11 @@ func newFakeVSphere(string) (cloud, error) {
 		}
 		return left
 	}}, err
+}
+
+func newFakeVCD(string) (cloud, error) {
+	director := vcdfake.New(vcdfake.Options{TaskRequests: 1})
+	return cloud{director, func() []string { return append(director.Leftovers(), director.Violations()...) }}, nil
 }
 
 // newFakeYandex starts a Yandex Cloud that also serves the key with which it is used. Its gRPC is HTTP/2 without TLS.

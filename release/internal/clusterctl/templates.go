@@ -88,6 +88,7 @@ var clouds = map[string]cloudTemplates{
 		{"rhel", "rhel", image{Name: "${YANDEX_IMAGE_FAMILY:=rhel-9}", Owner: "${YANDEX_FOLDER_ID}"}},
 	}},
 	"openstack": {kind: "OpenStackMachineTemplate", flavors: ownImages()},
+	"vcd":       {kind: "VCDMachineTemplate", flavors: ownImages()},
 	"vsphere":   {kind: "VSphereMachineTemplate", flavors: ownImages()},
 	"qemu": {kind: "QEMUMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{
 		{"", "ubuntu", image{Name: "https://cloud-images.ubuntu.com/releases/noble/release"}},
