@@ -65,8 +65,8 @@ func Cloud(options Options) driver.Cloud[*infrav1.VCDMachine, InstanceConfig] {
 	}
 }
 
-// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger and
-// driver.Restarter, for one vApp.
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
+// driver.Restarter and driver.AttachedObjectLister, for one vApp.
 type Driver struct {
 	client            *client
 	vdcName, vAppName string
@@ -128,20 +128,66 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if len(found) == 0 {
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("virtual machine of %q", id.Name)}
 	}
-	return id.Checked(d.toInstance(found[0]))
+	checked, err := id.Checked(d.toInstance(found[0]))
+	if err == nil && isIncomplete(found[0].vm.Status, found[0].marked) {
+		return driver.Instance{}, &driver.UnfinishedError{Err: errIncompleteVM}
+	}
+	return checked, err
 }
+
+// isIncomplete reports whether a virtual machine is being created or its creation failed. It is no instance: another one may
+// replace it.
+func isIncomplete(status int, marked bool) bool { return !marked && status <= statusUnresolved }
 
 // List implements driver.Driver. It has what the vApp has.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
+		for found, err := range d.listed(ctx, owner) {
+			if err != nil {
+				yield(driver.Instance{}, err)
+				return
+			}
+			if !found.incomplete && !yield(found.Instance, nil) {
+				return
+			}
+		}
+	}
+}
+
+// AttachedObjects implements driver.AttachedObjectLister: virtual machines that are being created or whose creation failed. All else
+// of a virtual machine does not exist without it.
+func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
+		for found, err := range d.listed(ctx, owner) {
+			if err != nil {
+				yield(driver.AttachedObject{}, err)
+				return
+			}
+			object := driver.AttachedObject{Kind: "incomplete virtual machine", ID: found.ID, Identity: found.Identity, Created: found.Created}
+			if found.incomplete && !yield(object, nil) {
+				return
+			}
+		}
+	}
+}
+
+// listedInstance is an instance in a list, or what is not one yet.
+type listedInstance struct {
+	driver.Instance
+	incomplete bool
+}
+
+// listed yields the virtual machines of an owner in the vApp, and a failure last.
+func (d *Driver) listed(ctx context.Context, owner driver.Owner) iter.Seq2[listedInstance, error] {
+	return func(yield func(listedInstance, error) bool) {
 		vApp, err := d.vAppID(ctx)
 		if err != nil {
-			yield(driver.Instance{}, err)
+			yield(listedInstance{}, err)
 			return
 		}
 		for found, err := range d.records(ctx, namePrefix+"*") {
 			if err != nil {
-				yield(driver.Instance{}, err)
+				yield(listedInstance{}, err)
 				return
 			}
 			instance := d.recordInstance(found)

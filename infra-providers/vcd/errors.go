@@ -28,6 +28,8 @@ var (
 	errCreationUnknown = errors.New("the vApp does not have the virtual machine; it may be one that was requested before this provider started, which takes up to two minutes")
 	// errComposing means that the vApp is being recomposed, for this machine or for another one.
 	errComposing = errors.New("the vApp is being recomposed, and the virtual machine may appear with that")
+	// errIncompleteVM means that a virtual machine is no instance yet.
+	errIncompleteVM = errors.New("the virtual machine is being created, or its creation failed")
 	// errBusy means that Director carries out something else.
 	errBusy = errors.New("an operation on the vApp or the virtual machine is in progress")
 	// errSamePage means that a list does not end.

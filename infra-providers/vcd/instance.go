@@ -138,16 +138,16 @@ func (d *Driver) toInstance(m machine) driver.Instance {
 }
 
 // recordInstance converts a virtual machine in a list, which has no addresses.
-func (d *Driver) recordInstance(r *record) driver.Instance {
+func (d *Driver) recordInstance(r *record) listedInstance {
 	id, status := idOf(r.HREF), statusUnresolved
 	if known, ok := recordStatuses[r.Status]; ok {
 		status = known
 	}
 	identity, zone, marked := identify(r.Name, r.Description, r.Deployed || status == statusOn, r.MetaData)
 	identity.ProviderID = providerScheme + id
-	return d.stateOf(driver.Instance{
+	return listedInstance{d.stateOf(driver.Instance{
 		ID: id, ProviderID: identity.ProviderID, Identity: identity, FailureDomain: zone, Created: parseTime(r.DateCreated),
-	}, status, marked, r.Busy)
+	}, status, marked, r.Busy), isIncomplete(status, marked)}
 }
 
 // recordStatuses are the statuses as lists have them.

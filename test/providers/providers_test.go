@@ -96,7 +96,7 @@ var clouds = []*cloud{
 			"POST /api/vApp/{id}/action/recomposeVApp": 1, "POST /api/vApp/{id}/action/reconfigureVm": 1, "PUT /api/vApp/{id}/productSections": 1,
 			"POST /api/vApp/{id}/metadata": 1, "POST /api/vApp/{id}/power/action/powerOn": 1, "POST /api/vApp/{id}/action/undeploy": 1, "DELETE /api/vApp/{id}": 1,
 		},
-		read: "GET /api/vApp/{id}", reads: 20,
+		read: "GET /api/vApp/{id}", reads: 14,
 	},
 	{
 		name: "vsphere", kind: "VSphereMachineTemplate", sizes: [2][]string{{"2"}, {"4"}},
