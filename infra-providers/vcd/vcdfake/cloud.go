@@ -97,7 +97,6 @@ type vm struct {
 	metadata           map[string]string
 	properties         *types.ProductSection
 	hidden             int
-	failed             bool
 }
 
 type vApp struct{ id, name, description string }

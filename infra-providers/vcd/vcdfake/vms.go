@@ -81,17 +81,8 @@ func (c *Cloud) recompose(r call) (any, error) {
 		return nil, forbidden("VAPP_RECOMPOSE")
 	}
 	item := request.SourcedItem
-	if item == nil || item.Source == nil || item.VMGeneralParams == nil || item.InstantiationParams == nil || request.DeleteItem != nil {
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "Bad request")
-	}
-	if request.Name != into.name || request.Description != into.description {
-		c.violate("the recomposition changes the vApp to %q, %q", request.Name, request.Description)
-	}
-	name := item.Source.Name
-	for _, other := range c.vms {
-		if other.vApp == r.id && other.Name == name {
-			return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "There is already a VM named %q.", name)
-		}
+	if err := c.checkRecomposition(into, request); err != nil {
+		return nil, err
 	}
 	made, err := c.newVM(r.id, item)
 	if err != nil {
@@ -118,6 +109,23 @@ func (c *Cloud) recompose(r call) (any, error) {
 	}
 	c.vms[made.id] = made
 	return started, nil
+}
+
+// checkRecomposition refuses a request that is incomplete or whose name is in use.
+func (c *Cloud) checkRecomposition(into *vApp, request *types.ReComposeVAppParams) error {
+	item := request.SourcedItem
+	if item == nil || item.Source == nil || item.VMGeneralParams == nil || item.InstantiationParams == nil || request.DeleteItem != nil {
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "Bad request")
+	}
+	if request.Name != into.name || request.Description != into.description {
+		c.violate("the recomposition changes the vApp to %q, %q", request.Name, request.Description)
+	}
+	for _, other := range c.vms {
+		if other.vApp == into.id && other.Name == item.Source.Name {
+			return refuse(http.StatusBadRequest, "BAD_REQUEST", "There is already a VM named %q.", other.Name)
+		}
+	}
+	return nil
 }
 
 // newVM returns what a request makes of a template.
