@@ -14,7 +14,6 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.credentialsSecretName) == has(oldSelf.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be added or removed: credentials of a Secret and those of the provider lead to different accounts"
 // +kubebuilder:validation:XValidation:rule="has(self.sizingPolicy) || has(self.cpus) && has(self.memoryMB)",message="set cpus and memoryMB, or a sizingPolicy"
 // +kubebuilder:validation:XValidation:rule="!has(self.coresPerSocket) || has(self.cpus) && self.cpus % self.coresPerSocket == 0",message="cpus must be a multiple of coresPerSocket"
-// +kubebuilder:validation:XValidation:rule="!has(self.networks) || self.networks.all(n, (has(n.ipAddress) && n.ipAddress != '') == (has(n.ipAllocationMode) && n.ipAllocationMode == 'MANUAL'))",message="an ipAddress is for the ipAllocationMode MANUAL, which needs one"
 // +kubebuilder:validation:XValidation:rule="has(self.templateVM) == has(oldSelf.templateVM) && (!has(self.templateVM) || self.templateVM == oldSelf.templateVM)",message="templateVM is immutable: roll out a new VCDMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.sizingPolicy) == has(oldSelf.sizingPolicy) && (!has(self.sizingPolicy) || self.sizingPolicy == oldSelf.sizingPolicy)",message="sizingPolicy is immutable: roll out a new VCDMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.placementPolicy) == has(oldSelf.placementPolicy) && (!has(self.placementPolicy) || self.placementPolicy == oldSelf.placementPolicy)",message="placementPolicy is immutable: roll out a new VCDMachineTemplate instead"
@@ -166,6 +165,7 @@ type VCDMachineSpec struct {
 type VCDMetadataValue string
 
 // VCDNetwork is a network interface of a virtual machine.
+// +kubebuilder:validation:XValidation:rule="has(self.ipAddress) == (has(self.ipAllocationMode) && self.ipAllocationMode == 'MANUAL')",message="an ipAddress is for the ipAllocationMode MANUAL, which needs one"
 type VCDNetwork struct {
 	// name is the name of a network of the vApp.
 	// +required
