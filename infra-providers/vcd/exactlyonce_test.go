@@ -82,6 +82,30 @@ func TestLostRecompositionIsFound(t *testing.T) {
 	}
 }
 
+// TestRecompositionInProgress may add the virtual machine of any machine, unless this process has started it for another one.
+func TestRecompositionInProgress(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{TaskRequests: 50, LateChildren: true})
+	d, other := w.connect(t), w.connect(t)
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); !driver.IsUnfinished(err) {
+		t.Fatalf("got %v, want an UnfinishedError", err)
+	}
+	for who, of := range map[string]driver.Driver[vcd.InstanceConfig]{"the process that started it": d, "another process": other} {
+		if err := get(t, of, identity); !driver.IsUnfinished(err) {
+			t.Errorf("%s: got %v, want an UnfinishedError", who, err)
+		}
+		if err := of.Delete(t.Context(), identity); !driver.IsUnfinished(err) {
+			t.Errorf("%s, deleting: got %v, want an UnfinishedError", who, err)
+		}
+	}
+	if err := get(t, d, numbered(2)); !driver.IsNotFound(err) {
+		t.Errorf("for another machine: got %v, want a NotFoundError", err)
+	}
+	if err := get(t, other, numbered(2)); !driver.IsUnfinished(err) {
+		t.Errorf("for another machine, in another process: got %v, want an UnfinishedError", err)
+	}
+}
+
 // TestAbsenceIsProven has machines that do not exist, in states in which that is not known.
 func TestAbsenceIsProven(t *testing.T) {
 	t.Parallel()
