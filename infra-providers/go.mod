@@ -40,6 +40,7 @@ require (
 	github.com/onsi/gomega v1.44.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/spf13/pflag v1.0.10
+	github.com/vmware/go-vcloud-director/v3 v3.0.0
 	github.com/vmware/govmomi v0.56.0
 	github.com/yandex-cloud/go-genproto v0.137.0
 	go.opentelemetry.io/otel v1.45.0

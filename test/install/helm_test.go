@@ -69,7 +69,7 @@ func TestTheChartIsClean(t *testing.T) {
 	for title, settings := range map[string]map[string]any{
 		"without settings": nil,
 		"with all clouds": {"infrastructure": map[string]any{
-			"alibaba": nil, "anexia": nil, "aws": nil, "azure": nil, "digitalocean": nil, "google": nil, "hetzner": nil, "kubevirt": nil, "metalstack": nil, "nutanix": nil, "openstack": nil, "qemu": nil, "sim": nil, "vsphere": nil, "yandex": nil,
+			"alibaba": nil, "anexia": nil, "aws": nil, "azure": nil, "digitalocean": nil, "google": nil, "hetzner": nil, "kubevirt": nil, "metalstack": nil, "nutanix": nil, "openstack": nil, "qemu": nil, "sim": nil, "vcd": nil, "vsphere": nil, "yandex": nil,
 		}, "networkPolicy": map[string]any{"enabled": true}},
 	} {
 		lint := action.NewLint()

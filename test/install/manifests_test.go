@@ -42,7 +42,7 @@ func crdNamed(name string) *unstructured.Unstructured {
 func allManifests(t *testing.T, version string) []*unstructured.Unstructured {
 	t.Helper()
 	objects := append(read(t, version, "drover-deletion-protection.yaml"), read(t, version, "drover.yaml")...)
-	for _, cloud := range []string{"alibaba", "anexia", "aws", "azure", "digitalocean", "google", "hetzner", "kubevirt", "metalstack", "nutanix", "openstack", "sim", "vsphere", "yandex", "qemu"} {
+	for _, cloud := range []string{"alibaba", "anexia", "aws", "azure", "digitalocean", "google", "hetzner", "kubevirt", "metalstack", "nutanix", "openstack", "sim", "vcd", "vsphere", "yandex", "qemu"} {
 		objects = append(objects, read(t, version, "drover-infra-"+cloud+".yaml")...)
 	}
 	return objects

@@ -32,6 +32,7 @@ var required = map[string]string{
 	"METALSTACK_PROJECT_ID": "b5f26a3b-9a4d-48db-a6b3-d1dd4ac4abec", "METALSTACK_PARTITION": "fra-equ01", "METALSTACK_SIZE": "c1-xlarge-x86", "METALSTACK_NETWORK_ID": "8fa5e6b1-0000-4000-8000-00000000000a",
 	"NUTANIX_CLUSTER": "pe-1", "NUTANIX_SUBNET": "workers",
 	"HCLOUD_SSH_KEY": "ops", "OPENSTACK_NETWORK": "workers",
+	"VCD_VDC": "acme-vdc", "VCD_VAPP": "workers", "VCD_CATALOG": "images", "VCD_NETWORK": "nodes",
 	"VSPHERE_DATACENTER": "dc1", "VSPHERE_COMPUTE_CLUSTER": "c1", "VSPHERE_DATASTORE": "fast", "VSPHERE_NETWORK": "workers",
 	"QEMU_IMAGE_URL": "https://images.example.test/noble.img", "QEMU_IMAGE_SHA256": strings.Repeat("0", 64),
 }

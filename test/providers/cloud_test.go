@@ -35,6 +35,8 @@ type cloud struct {
 	providerID *regexp.Regexp
 	// budget is how often a call that changes something is made for each machine.
 	budget map[string]int
+	// most is the same for calls that the cloud refuses while it is busy: at most so often, and at least once.
+	most map[string]int
 	// read is the call that reads one machine, reads how often it may do so.
 	read  string
 	reads int

@@ -118,6 +118,17 @@ var clouds = []*cloud{
 		read:       "GET /compute/v2.1/servers/{id}", reads: 6,
 	},
 	{
+		name: "vcd", kind: "VCDMachineTemplate", sizes: [2][]string{{"2", "zone-a"}, {"4", "zone-b"}},
+		providerID: regexp.MustCompile(`^vmware-cloud-director://urn:vcloud:vm:[0-9a-f-]{36}$`),
+		// A virtual machine is switched off before it is deleted. While one is added to the vApp or deleted, requests for another one
+		// are refused as busy, and repeated.
+		most: map[string]int{
+			"POST /api/vApp/{id}/action/recomposeVApp": 2, "POST /api/vApp/{id}/action/reconfigureVm": 2, "PUT /api/vApp/{id}/productSections": 2,
+			"POST /api/vApp/{id}/metadata": 2, "POST /api/vApp/{id}/power/action/powerOn": 2, "POST /api/vApp/{id}/action/undeploy": 2, "DELETE /api/vApp/{id}": 2,
+		},
+		read: "GET /api/vApp/{id}", reads: 14,
+	},
+	{
 		name: "vsphere", kind: "VSphereMachineTemplate", sizes: [2][]string{{"2"}, {"4"}},
 		providerID: regexp.MustCompile(`^vsphere://[0-9a-f-]{36}$`),
 		budget:     map[string]int{"CloneVM_Task": 1, "PowerOnVM_Task": 1, "PowerOffVM_Task": 1, "Destroy_Task": 1},
@@ -220,6 +231,11 @@ func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	for call, each := range c.budget {
 		if got := calls[call]; got != each*len(lived) {
 			t.Errorf("%s was called %d times for %d machines, want %d for each", call, got, len(lived), each)
+		}
+	}
+	for call, each := range c.most {
+		if got := calls[call]; got < len(lived) || got > each*len(lived) {
+			t.Errorf("%s was called %d times for %d machines, want 1 to %d for each", call, got, len(lived), each)
 		}
 	}
 	// An instance that changes is read now and then, so a slow computer reads more often.

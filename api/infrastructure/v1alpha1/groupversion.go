@@ -53,6 +53,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&AnexiaMachineTemplate{}, &AnexiaMachineTemplateList{},
 		&NutanixMachine{}, &NutanixMachineList{},
 		&NutanixMachineTemplate{}, &NutanixMachineTemplateList{},
+		&VCDMachine{}, &VCDMachineList{},
+		&VCDMachineTemplate{}, &VCDMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -20,8 +20,9 @@ var (
 	nameInPath = regexp.MustCompile(`/(zones|instances|disks|operations|machineTypes)/[a-z0-9-]+`)
 	// nameOfResource is the name of a resource of Azure.
 	nameOfResource = regexp.MustCompile(`(/(?:virtualMachines|disks|networkInterfaces|publicIPAddresses))/[^/]+`)
-	// idInPath is a part of a path that is an ID: a number, a UUID with or without hyphens, or anything with a colon, as a fingerprint or a tag.
-	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}|[^/]*:[^/]*)(/|$)`)
+	// idInPath is a part of a path that is an ID: a number, a UUID with or without hyphens, which Cloud Director writes after the
+	// kind, or anything with a colon, as a fingerprint or a tag.
+	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{32}|(?:v[a-zA-Z]+-)?[0-9a-f]{8}-[0-9a-f-]{27}|[^/]*:[^/]*)(/|$)`)
 )
 
 // callCounter counts the calls of an API and forwards them.

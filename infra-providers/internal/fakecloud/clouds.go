@@ -22,6 +22,7 @@ import (
 	"drover.io/infra-providers/metalstack/metalstackfake"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 	"drover.io/infra-providers/openstack/openstackfake"
+	"drover.io/infra-providers/vcd/vcdfake"
 	"drover.io/infra-providers/yandex/yandexfake"
 	"drover.io/runtime/envtest"
 )
@@ -46,6 +47,7 @@ var clouds = map[string]func(address string) (cloud, error){
 	"metalstack":   newFakeMetalStack,
 	"nutanix":      newFakeNutanix,
 	"openstack":    newFakeOpenStack,
+	"vcd":          newFakeVCD,
 	"vsphere":      newFakeVSphere,
 	"yandex":       newFakeYandex,
 }
@@ -177,6 +179,11 @@ func newFakeVSphere(string) (cloud, error) {
 func newFakeNutanix(string) (cloud, error) {
 	prism := nutanixfake.New(nutanixfake.Options{TaskRequests: 2})
 	return cloud{prism, func() []string { return append(prism.Leftovers(), prism.Violations()...) }}, nil
+}
+
+func newFakeVCD(string) (cloud, error) {
+	director := vcdfake.New(vcdfake.Options{TaskRequests: 1})
+	return cloud{director, func() []string { return append(director.Leftovers(), director.Violations()...) }}, nil
 }
 
 // newFakeYandex starts a Yandex Cloud that also serves the key with which it is used. Its gRPC is HTTP/2 without TLS.

@@ -35,7 +35,7 @@ func run(args []string) error {
 	case len(args) == 1 && clouds[args[0]] != nil:
 		return serve(args[0])
 	default:
-		return fmt.Errorf("got %q, want alibaba, anexia, aws, azure, digitalocean, google, hetzner, kubevirt, metalstack, nutanix, openstack, vsphere, yandex, or qemu and a folder", args)
+		return fmt.Errorf("got %q, want alibaba, anexia, aws, azure, digitalocean, google, hetzner, kubevirt, metalstack, nutanix, openstack, vcd, vsphere, yandex, or qemu and a folder", args)
 	}
 }
 

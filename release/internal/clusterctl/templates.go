@@ -97,6 +97,7 @@ var clouds = map[string]cloudTemplates{
 	}},
 	"nutanix":   {kind: "NutanixMachineTemplate", flavors: ownImages()},
 	"openstack": {kind: "OpenStackMachineTemplate", flavors: ownImages()},
+	"vcd":       {kind: "VCDMachineTemplate", flavors: ownImages()},
 	"vsphere":   {kind: "VSphereMachineTemplate", flavors: ownImages()},
 	"qemu": {kind: "QEMUMachineTemplate", providerID: "{{ ds.meta_data.provider_id }}", flavors: []flavor{
 		{"", "ubuntu", image{Name: "https://cloud-images.ubuntu.com/releases/noble/release"}},

@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/vmware/go-vcloud-director/v3/types/v56"
+
+	"drover.io/infra-providers/driver"
+)
+
+// step is a task that was started for a creation, and what it does.
+type step struct{ task, what string }
+
+// stepKey returns what stays the same of an identity.
+func stepKey(id driver.Identity) driver.Identity {
+	id.ProviderID, id.Owner.UID = "", ""
+	return id
+}
+
+// Create implements driver.Driver. Each call starts one task at most, and the next one starts the next when that has ended: the
+// virtual machine is added to the vApp, gets its hardware and its bootstrap data, is marked with metadata and started. All of it
+// derives from what Director has, so another process continues.
+func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
+	if err := d.await(ctx, req.Identity); err != nil {
+		return driver.Instance{}, err
+	}
+	id := req.Identity
+	id.ProviderID = ""
+	found, vApp, err := d.findNamed(ctx, id)
+	if err != nil {
+		return driver.Instance{}, invalidVApp(err)
+	}
+	if len(found) == 0 && vApp == nil {
+		_, err := describe(id)
+		return driver.Instance{}, cmp.Or(err, errIncomplete)
+	}
+	if len(found) == 0 {
+		return driver.Instance{}, d.add(ctx, req, vApp)
+	}
+	if err := id.Check(found[0].identity); err != nil {
+		return driver.Instance{}, err
+	}
+	d.creations.Delete(id)
+	if err := d.prepare(ctx, req, found[0]); err != nil {
+		return driver.Instance{}, err
+	}
+	d.steps.Delete(stepKey(id))
+	return d.toInstance(found[0]), nil
+}
+
+// await fails while the task of the last step is in progress, and once if it failed.
+func (d *Driver) await(ctx context.Context, id driver.Identity) error {
+	last, ok := d.steps.Get(stepKey(id))
+	if !ok {
+		return nil
+	}
+	var task types.Task
+	err := d.client.get(ctx, "/task/"+last.task, nil, &task)
+	switch {
+	case isAbsent(err): // tasks are kept for some time only
+		d.steps.Delete(stepKey(id))
+		return nil
+	case err != nil:
+		return err
+	case isActive(task.Status):
+		return &driver.UnfinishedError{Err: errors.New(last.what)}
+	}
+	d.steps.Delete(stepKey(id))
+	if task.Status == "success" {
+		return nil
+	}
+	failed := &apiError{code: task.Status}
+	if task.Error != nil {
+		failed.code, failed.message = task.Error.MinorErrorCode, task.Error.Message
+	}
+	return fmt.Errorf("%s: %w", last.what, toError(failed))
+}
+
+// begin starts a task for a creation and fails with UnfinishedError once Director has accepted it.
+func (d *Driver) begin(ctx context.Context, id driver.Identity, what, method, path, contentType string, body any) error {
+	task, err := d.client.start(ctx, method, path, contentType, body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	d.steps.Set(stepKey(id), step{idOf(task.HREF), what})
+	return &driver.UnfinishedError{Err: errors.New(what)}
+}
+
+// add adds the virtual machine to the vApp. That is refused while anything else is in progress on the vApp, so it is not tried then.
+func (d *Driver) add(ctx context.Context, req driver.CreateRequest[InstanceConfig], vApp *types.VApp) error {
+	if len(active(vApp.Tasks)) > 0 {
+		return &driver.UnfinishedError{Err: errBusy}
+	}
+	if err := checkNetworks(vApp, req.Config.Spec.Networks); err != nil {
+		return err
+	}
+	if _, err := guestProperties(req); err != nil {
+		return err
+	}
+	refs, err := d.resolve(ctx, req.Config)
+	if err != nil {
+		return err
+	}
+	request, err := recomposition(vApp, req, refs)
+	if err != nil {
+		return err
+	}
+	const what = "adding the virtual machine to the vApp"
+	path := "/vApp/vapp-" + idOf(vApp.HREF) + "/action/recomposeVApp"
+	err = d.begin(ctx, req.Identity, what, http.MethodPost, path, types.MimeRecomposeVappParams, request)
+	switch {
+	case isTaken(err):
+		// An earlier request was late, or another process was faster.
+		found, _, findErr := d.findNamed(ctx, driver.Identity{UID: req.Identity.UID})
+		if findErr == nil && len(found) > 0 {
+			return &driver.UnfinishedError{Err: errors.New(what)}
+		}
+	case isUnanswered(err):
+		d.creations.AddUnanswered(req.Identity, "")
+	}
+	return err
+}
+
+// resolve looks up what the names of a configuration mean.
+func (d *Driver) resolve(ctx context.Context, config InstanceConfig) (refs references, err error) {
+	spec := config.Spec
+	if refs.template, err = d.template(ctx, spec); err != nil {
+		return refs, err
+	}
+	if refs.profile, err = d.storageProfile(ctx, spec.StorageProfile); err != nil {
+		return refs, err
+	}
+	if refs.sizing, err = d.policy(ctx, "spec.sizingPolicy", spec.SizingPolicy, true); err != nil {
+		return refs, err
+	}
+	field := "spec.placementPolicy"
+	if config.Zone != "" {
+		field = "the failure domain of the Machine"
+	}
+	refs.placement, err = d.policy(ctx, field, spec.PlacementPolicy, false)
+	refs.policies = d.client.login.server.String() + "/cloudapi/1.0.0/vdcComputePolicies/"
+	return refs, err
+}
+
+// prepare does the next step of a virtual machine that is in the vApp. It returns nil once that runs with all that it needs.
+func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
+	id, path := req.Identity, vmPath(m.id)
+	switch {
+	case m.isBusy():
+		return &driver.UnfinishedError{Err: errBusy}
+	case m.vm.Status == statusFailed:
+		return d.begin(ctx, id, "deleting a virtual machine whose creation failed", http.MethodDelete, path, "", nil)
+	case m.vm.Status == statusUnresolved:
+		return &driver.UnfinishedError{Err: errors.New("the virtual machine is being created")}
+	case m.marked && m.vm.Status == statusOn:
+		return nil
+	case m.marked:
+		return d.begin(ctx, id, "starting the virtual machine", http.MethodPost, path+"/power/action/powerOn", "", nil)
+	}
+	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
+		return d.begin(ctx, id, "setting the virtual hardware", http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
+	}
+	properties, err := guestProperties(req)
+	if err != nil {
+		return err
+	}
+	var have types.ProductSectionList
+	if err := d.client.get(ctx, path+"/productSections", nil, &have); err != nil {
+		return err
+	}
+	if !maps.Equal(properties, propertiesOf(&have)) {
+		return d.begin(ctx, id, "setting the bootstrap data", http.MethodPut, path+"/productSections", types.MimeProductSection, productSection(properties))
+	}
+	entries := marks(id)
+	for key, value := range req.Config.Spec.Metadata {
+		entries[key] = string(value)
+	}
+	if req.Config.Zone != "" {
+		entries[zoneKey] = req.Config.Zone
+	}
+	return d.begin(ctx, id, "setting the metadata", http.MethodPost, path+"/metadata", types.MimeMetaData, metadata(entries))
+}
+
+// attached returns the independent disks that are attached to a virtual machine, which others made.
+func attached(vm *types.Vm) (disks []*types.Reference) {
+	if vm.VmSpecSection == nil || vm.VmSpecSection.DiskSection == nil {
+		return nil
+	}
+	for _, disk := range vm.VmSpecSection.DiskSection.DiskSettings {
+		if disk.Disk != nil && !slices.ContainsFunc(disks, func(d *types.Reference) bool { return d.HREF == disk.Disk.HREF }) {
+			disks = append(disks, disk.Disk)
+		}
+	}
+	return disks
+}

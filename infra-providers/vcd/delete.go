@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/vmware/go-vcloud-director/v3/types/v56"
+
+	"drover.io/infra-providers/driver"
+)
+
+// Delete implements driver.Driver. Each call does one step: it switches the virtual machine off, detaches each independent disk,
+// which would be in an inconsistent state otherwise, and deletes the virtual machine with its own disks.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	found, err := d.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		d.steps.Delete(stepKey(id))
+		d.creations.Delete(id)
+		return nil
+	}
+	if err := id.Check(found[0].identity); err != nil {
+		return err
+	}
+	for _, m := range found {
+		if id.Check(m.identity) != nil {
+			continue
+		}
+		if err := d.remove(ctx, m); err != nil && !driver.IsUnfinished(err) { // busy: the caller reads it and repeats the call
+			return err
+		}
+	}
+	return nil
+}
+
+// remove does the next step of a deletion.
+func (d *Driver) remove(ctx context.Context, m machine) error {
+	path := vmPath(m.id)
+	if m.isBusy() {
+		return nil
+	}
+	// Everything of a virtual machine that is on or suspended is deployed. What was switched off inside the guest may be, too.
+	if m.vm.Deployed || m.vm.Status == statusOn || m.vm.Status == statusSuspended {
+		request := &types.UndeployVAppParams{Xmlns: types.XMLNamespaceVCloud, UndeployPowerAction: "powerOff"}
+		return d.removeBy(ctx, m, "switching the virtual machine off", http.MethodPost, path+"/action/undeploy", types.MimeUndeployVappParams, request)
+	}
+	if disks := attached(m.vm); len(disks) > 0 {
+		request := &types.DiskAttachOrDetachParams{Xmlns: types.XMLNamespaceVCloud, Disk: &types.Reference{HREF: disks[0].HREF}}
+		return d.removeBy(ctx, m, "detaching an independent disk", http.MethodPost, path+"/disk/action/detach", types.MimeDiskAttachOrDetachParams, request)
+	}
+	return d.removeBy(ctx, m, "deleting the virtual machine", http.MethodDelete, path, "", nil)
+}
+
+// removeBy starts a task of a deletion.
+func (d *Driver) removeBy(ctx context.Context, m machine, what, method, path, contentType string, body any) error {
+	_, err := d.client.start(ctx, method, path, contentType, body)
+	switch {
+	case isAbsent(err):
+		return d.proveAbsence(ctx, m.id, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	d.deleting.Set(m.id, true)
+	return nil
+}

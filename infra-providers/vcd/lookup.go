@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vmware/go-vcloud-director/v3/types/v56"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
+)
+
+// lookupLifetime is how long the answer of a look-up of a template, a policy or a storage profile is used.
+const lookupLifetime = 5 * time.Minute
+
+// Types of resources and links.
+const (
+	vAppType     = types.MimeVApp
+	vdcType      = "application/vnd.vmware.vcloud.vdc+xml"
+	templateType = "application/vnd.vmware.vcloud.vAppTemplate+xml"
+)
+
+// urns of the parts of an account.
+const (
+	organizationURN = "urn:vcloud:org:"
+	vdcURN          = "urn:vcloud:vdc:"
+)
+
+// findPlace returns the IDs of the organization and the VDC. The names of an account may change later, the IDs do not.
+func (d *Driver) findPlace(ctx context.Context) (place, error) {
+	if known := d.knownPlace(); known.vdc != "" {
+		return known, nil
+	}
+	var list types.OrgList
+	if err := d.client.get(ctx, "/org", nil, &list); err != nil {
+		return place{}, err
+	}
+	found := place{}
+	for _, organization := range list.Org {
+		if organization.Name == d.client.login.organization {
+			found.organization = idOf(organization.HREF)
+		}
+	}
+	if found.organization == "" {
+		return place{}, &driver.UnauthorizedError{Err: fmt.Errorf("the credentials do not lead to the organization %q", d.client.login.organization)}
+	}
+	var organization types.Org
+	if err := d.client.get(ctx, "/org/"+found.organization, nil, &organization); err != nil {
+		return place{}, err
+	}
+	for _, link := range organization.Link {
+		if link.Rel == "down" && link.Type == vdcType && link.Name == d.vdcName {
+			found.vdc = idOf(link.HREF)
+		}
+	}
+	if found.vdc == "" { // absence is not told from a lack of rights
+		return place{}, &driver.UnauthorizedError{Err: fmt.Errorf("the organization %q has no VDC %q that the credentials may read", organization.Name, d.vdcName)}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.place.organization, d.place.vdc = found.organization, found.vdc
+	return d.place, nil
+}
+
+func (d *Driver) knownPlace() place {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.place
+}
+
+// readVDC returns the VDC, which has the names of its vApps and storage profiles.
+func (d *Driver) readVDC(ctx context.Context) (*types.Vdc, error) {
+	place, err := d.findPlace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	vdc := &types.Vdc{}
+	return vdc, d.client.get(ctx, "/vdc/"+place.vdc, nil, vdc)
+}
+
+// vAppID returns the ID of the vApp.
+func (d *Driver) vAppID(ctx context.Context) (string, error) {
+	if known := d.knownPlace(); known.vApp != "" {
+		return known.vApp, nil
+	}
+	vdc, err := d.readVDC(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, entities := range vdc.ResourceEntities {
+		for _, entity := range entities.ResourceEntity {
+			if entity.Type == vAppType && entity.Name == d.vAppName {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				d.place.vApp = idOf(entity.HREF)
+				return d.place.vApp, nil
+			}
+		}
+	}
+	return "", &noVAppError{d.vdcName, d.vAppName}
+}
+
+// noVAppError means that no vApp is known under its name. Its virtual machines are not known to be gone: it may have been renamed,
+// or the credentials may not read it any more.
+type noVAppError struct{ vdc, vApp string }
+
+func (e *noVAppError) Error() string {
+	return fmt.Sprintf("the VDC %q has no vApp %q that the credentials may read", e.vdc, e.vApp)
+}
+
+// readVApp returns the vApp with its virtual machines. One that cannot be read under its ID is looked up again by its name.
+func (d *Driver) readVApp(ctx context.Context) (*types.VApp, error) {
+	for again := false; ; again = true {
+		id, err := d.vAppID(ctx)
+		if err != nil {
+			return nil, err
+		}
+		vApp := &types.VApp{}
+		err = d.client.get(ctx, "/vApp/vapp-"+id, nil, vApp)
+		if !isAbsent(err) {
+			return vApp, err
+		}
+		d.mu.Lock()
+		d.place.vApp = ""
+		d.mu.Unlock()
+		if again {
+			return nil, err
+		}
+	}
+}
+
+// template returns the virtual machine of a template.
+func (d *Driver) template(ctx context.Context, spec infrav1.VCDMachineSpec) (*types.VAppTemplate, error) {
+	query := []string{spec.Catalog, spec.Template, spec.TemplateVM}
+	return lookup.Cached(&d.answers, "template", query, func() (*types.VAppTemplate, error) {
+		found, err := d.findTemplate(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		var named []*types.VAppTemplate
+		if found.Children != nil {
+			named = slices.DeleteFunc(slices.Clone(found.Children.VM), func(vm *types.VAppTemplate) bool {
+				return spec.TemplateVM != "" && vm.Name != spec.TemplateVM
+			})
+		}
+		switch {
+		case len(named) == 1:
+			return named[0], nil
+		case spec.TemplateVM != "":
+			return nil, &driver.InvalidConfigurationError{Field: "spec.templateVM", Err: fmt.Errorf("the template %q has no virtual machine %q", spec.Template, spec.TemplateVM)}
+		default:
+			return nil, &driver.InvalidConfigurationError{Field: "spec.templateVM", Err: fmt.Errorf("the template %q has %d virtual machines: name one", spec.Template, len(named))}
+		}
+	})
+}
+
+// findTemplate finds a template in a catalog.
+func (d *Driver) findTemplate(ctx context.Context, spec infrav1.VCDMachineSpec) (*types.VAppTemplate, error) {
+	catalog, err := d.findCatalog(ctx, spec.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	for _, items := range catalog.CatalogItems {
+		for _, reference := range items.CatalogItem {
+			if reference.Name != spec.Template {
+				continue
+			}
+			var item types.CatalogItem
+			if err := d.client.get(ctx, "/catalogItem/"+idOf(reference.HREF), nil, &item); err != nil {
+				return nil, err
+			}
+			if item.Entity == nil || item.Entity.Type != templateType {
+				continue
+			}
+			found := &types.VAppTemplate{}
+			return found, d.client.get(ctx, "/vAppTemplate/vappTemplate-"+idOf(item.Entity.HREF), nil, found)
+		}
+	}
+	return nil, &driver.InvalidConfigurationError{Field: "spec.template", Err: fmt.Errorf("the catalog %q has no vApp template %q", spec.Catalog, spec.Template)}
+}
+
+// findCatalog finds a catalog that the credentials may read: the organization's own before one that another shares.
+func (d *Driver) findCatalog(ctx context.Context, name string) (*types.Catalog, error) {
+	var own, shared []string
+	for page, seen := 1, 0; ; page++ {
+		var answer types.QueryResultRecordsType
+		err := d.client.get(ctx, "/query", url.Values{
+			"type": {types.QtCatalog}, "format": {"records"}, "page": {strconv.Itoa(page)}, "pageSize": {strconv.Itoa(d.pageSize)}, "sortAsc": {"name"},
+		}, &answer)
+		if err != nil {
+			return nil, err
+		}
+		for _, found := range answer.CatalogRecord {
+			switch {
+			case found.Name != name:
+			case found.OrgName == d.client.login.organization:
+				own = append(own, idOf(found.HREF))
+			default:
+				shared = append(shared, idOf(found.HREF))
+			}
+		}
+		if seen += len(answer.CatalogRecord); len(answer.CatalogRecord) == 0 || seen >= int(answer.Total) {
+			break
+		}
+	}
+	if len(own) == 0 {
+		own = shared
+	}
+	switch len(own) {
+	case 0:
+		return nil, &driver.InvalidConfigurationError{Field: "spec.catalog", Err: fmt.Errorf("there is no catalog %q that the credentials may read", name)}
+	case 1:
+		found := &types.Catalog{}
+		return found, d.client.get(ctx, "/catalog/"+own[0], nil, found)
+	default:
+		return nil, &driver.InvalidConfigurationError{Field: "spec.catalog", Err: fmt.Errorf("%d organizations share a catalog %q", len(own), name)}
+	}
+}
+
+// storageProfile returns the reference to a storage profile of the VDC; nil without a name.
+func (d *Driver) storageProfile(ctx context.Context, name string) (*types.Reference, error) {
+	if name == "" {
+		return nil, nil
+	}
+	return lookup.Cached(&d.answers, "storage profile", name, func() (*types.Reference, error) {
+		vdc, err := d.readVDC(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if vdc.VdcStorageProfiles != nil {
+			for _, profile := range vdc.VdcStorageProfiles.VdcStorageProfile {
+				if profile.Name == name {
+					return &types.Reference{HREF: profile.HREF, Name: profile.Name}, nil
+				}
+			}
+		}
+		return nil, &driver.InvalidConfigurationError{Field: "spec.storageProfile", Err: fmt.Errorf("the VDC %q has no storage profile %q", d.vdcName, name)}
+	})
+}
+
+// policy returns a sizing or placement policy of the VDC; nil without a name.
+func (d *Driver) policy(ctx context.Context, field, name string, sizing bool) (*types.VdcComputePolicyV2, error) {
+	if name == "" {
+		return nil, nil
+	}
+	all, err := lookup.Cached(&d.answers, "policies", "", func() ([]*types.VdcComputePolicyV2, error) { return d.policies(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	for _, found := range all {
+		if found.Name == name && found.IsSizingOnly == sizing && found.PolicyType != "VdcKubernetesPolicy" {
+			return found, nil
+		}
+	}
+	kind := "placement"
+	if sizing {
+		kind = "sizing"
+	}
+	return nil, &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("the VDC %q has no %s policy %q", d.vdcName, kind, name)}
+}
+
+// policies returns the compute policies of the VDC, over all pages.
+func (d *Driver) policies(ctx context.Context) (all []*types.VdcComputePolicyV2, err error) {
+	place, err := d.findPlace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for page := 1; ; page++ {
+		var answer types.OpenApiPages
+		err := d.client.getJSON(ctx, "2.0.0/vdcs/"+vdcURN+place.vdc+"/computePolicies", url.Values{"page": {strconv.Itoa(page)}, "pageSize": {strconv.Itoa(min(d.pageSize, maxPageSize))}}, &answer)
+		if err != nil {
+			return nil, err
+		}
+		var some []*types.VdcComputePolicyV2
+		if err := json.Unmarshal(answer.Values, &some); err != nil {
+			return nil, errIncomplete
+		}
+		if all = append(all, some...); len(some) == 0 || len(all) >= answer.ResultTotal {
+			return all, nil
+		}
+	}
+}
+
+// checkNetworks reports a network that a vApp does not have.
+func checkNetworks(vApp *types.VApp, networks []infrav1.VCDNetwork) error {
+	var known []string
+	if vApp.NetworkConfigSection != nil {
+		for _, network := range vApp.NetworkConfigSection.NetworkConfig {
+			known = append(known, network.NetworkName)
+		}
+	}
+	for n, network := range networks {
+		if !slices.Contains(known, network.Name) {
+			return &driver.InvalidConfigurationError{Field: fmt.Sprintf("spec.networks[%d].name", n), Err: fmt.Errorf(
+				"the vApp %q has no network %q, but %s", vApp.Name, network.Name, strings.Join(known, ", "))}
+		}
+	}
+	return nil
+}
+
+// invalidVApp converts the error of a vApp that is not known, which only another spec avoids while there is no machine.
+func invalidVApp(err error) error {
+	if missing, ok := errors.AsType[*noVAppError](err); ok {
+		return &driver.InvalidConfigurationError{Field: "spec.vApp", Err: missing}
+	}
+	return err
+}
