@@ -46,9 +46,9 @@ var variable = []struct {
 }{
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
-	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|ms|s|m|h)\b`), "DURATION"},
 	{regexp.MustCompile(`\bcsr-[a-z0-9]{5,}\b`), "CSR"},
 	{regexp.MustCompile(`\bbootstrap-token-[a-z0-9]{6}\b`), "TOKEN"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|ms|s|m|h)\b`), "DURATION"}, // last: the random end of a name can look like one
 }
 
 // Summary describes what happened to each object: for each group of objects with the same lines their number, and the

@@ -114,3 +114,17 @@ func TestCheckOrder(t *testing.T) {
 		t.Errorf("without a message: %v", err)
 	}
 }
+
+// TestRandomNamesAreNoDurations has random ends of names that are a number with a unit.
+func TestRandomNamesAreNoDurations(t *testing.T) {
+	t.Parallel()
+	entries, err := Read("bootstrap", strings.NewReader(
+		`{"ts":"2026-01-01T00:00:02Z","v":0,"msg":"approved","controller":"csr","Machine":{"name":"a","namespace":"ns"},"request":"node-csr-24567h","token":"bootstrap-token-98765s","after":"30m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Machine a: 1\n  bootstrap/csr: approved after=\"DURATION\" request=\"node-CSR\" token=\"TOKEN\"\n"
+	if diff := cmp.Diff(want, Summary(entries)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
