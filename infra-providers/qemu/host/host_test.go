@@ -256,7 +256,9 @@ func TestDeletionEndsTheProcess(t *testing.T) {
 			w.must(w.host.Delete("vm-1"))
 			if strings.Contains(name, "was restarted") {
 				w.reopen()
-				w.awaitPhase(host.Deleting)
+				if m, exists := w.host.Get("vm-1"); exists && m.Phase != host.Deleting {
+					t.Errorf("it is %s, although it is being deleted", m.Phase)
+				}
 			}
 			w.awaitGone()
 			if running(pid) {
