@@ -177,21 +177,26 @@ type listedInstance struct {
 	incomplete bool
 }
 
-// listed yields the virtual machines of an owner in the vApp, and a failure last.
+// listed yields the virtual machines of an owner in the vApp, and a failure last. The records of the list have the metadata, and
+// the vApp has the addresses.
 func (d *Driver) listed(ctx context.Context, owner driver.Owner) iter.Seq2[listedInstance, error] {
 	return func(yield func(listedInstance, error) bool) {
-		vApp, err := d.vAppID(ctx)
+		vApp, err := d.readVApp(ctx)
 		if err != nil {
 			yield(listedInstance{}, err)
 			return
+		}
+		inVApp := map[string]*types.Vm{}
+		for _, child := range children(vApp) {
+			inVApp[idOf(child.HREF)] = child
 		}
 		for found, err := range d.records(ctx, namePrefix+"*") {
 			if err != nil {
 				yield(listedInstance{}, err)
 				return
 			}
-			instance := d.recordInstance(found)
-			listed := idOf(found.ContainerID) == vApp && instance.Identity.UID != "" && owner.Selects(instance.Identity.Owner)
+			instance := d.recordInstance(found, inVApp[idOf(found.HREF)])
+			listed := idOf(found.ContainerID) == idOf(vApp.HREF) && instance.Identity.UID != "" && owner.Selects(instance.Identity.Owner)
 			if listed && !yield(instance, nil) {
 				return
 			}

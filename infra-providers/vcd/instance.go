@@ -127,27 +127,34 @@ func children(vApp *types.VApp) []*types.Vm {
 
 // toInstance converts a virtual machine.
 func (d *Driver) toInstance(m machine) driver.Instance {
-	found := d.stateOf(driver.Instance{
+	return withAddresses(d.stateOf(driver.Instance{
 		ID: m.id, ProviderID: m.identity.ProviderID, Identity: m.identity, FailureDomain: m.zone, Created: m.created,
-	}, m.vm.Status, m.marked, m.isBusy())
-	found.Addresses, found.Reported = toAddresses(m.vm)
-	if found.State == driver.Running && found.PollAfter == 0 && len(found.Reported)+len(found.Addresses) == 0 {
-		found.PollAfter = addressPollInterval
-	}
-	return found
+	}, m.vm.Status, m.marked, m.isBusy()), m.vm)
 }
 
-// recordInstance converts a virtual machine in a list, which has no addresses.
-func (d *Driver) recordInstance(r *record) listedInstance {
+// recordInstance converts a virtual machine in a list. inVApp is the same one as its vApp has it, or nil if the two answers
+// differ: it is read again then.
+func (d *Driver) recordInstance(r *record, inVApp *types.Vm) listedInstance {
 	id, status := idOf(r.HREF), statusUnresolved
 	if known, ok := recordStatuses[r.Status]; ok {
 		status = known
 	}
 	identity, zone, marked := identify(r.Name, r.Description, r.Deployed || status == statusOn, r.MetaData)
 	identity.ProviderID = providerScheme + id
-	return listedInstance{d.stateOf(driver.Instance{
+	return listedInstance{withAddresses(d.stateOf(driver.Instance{
 		ID: id, ProviderID: identity.ProviderID, Identity: identity, FailureDomain: zone, Created: parseTime(r.DateCreated),
-	}, status, marked, r.Busy), isIncomplete(status, marked)}
+	}, status, marked, r.Busy), inVApp), isIncomplete(status, marked)}
+}
+
+// withAddresses sets the addresses of an instance. One that runs without any is read again.
+func withAddresses(found driver.Instance, vm *types.Vm) driver.Instance {
+	if vm != nil {
+		found.Addresses, found.Reported = toAddresses(vm)
+	}
+	if found.State == driver.Running && found.PollAfter == 0 && len(found.Reported)+len(found.Addresses) == 0 {
+		found.PollAfter = addressPollInterval
+	}
+	return found
 }
 
 // recordStatuses are the statuses as lists have them.

@@ -119,24 +119,31 @@ func (e *noVAppError) Error() string {
 	return fmt.Sprintf("the VDC %q has no vApp %q that the credentials may read", e.vdc, e.vApp)
 }
 
-// readVApp returns the vApp with its virtual machines. One that cannot be read under its ID is looked up again by its name.
+// readVApp returns the vApp with its virtual machines. One that cannot be read under its ID is looked up again by its name, and
+// read again if it has another ID now.
 func (d *Driver) readVApp(ctx context.Context) (*types.VApp, error) {
-	for again := false; ; again = true {
+	var before string
+	var failed error
+	for {
 		id, err := d.vAppID(ctx)
 		if err != nil {
 			return nil, err
 		}
+		if id == before {
+			return nil, failed
+		}
 		vApp := &types.VApp{}
 		err = d.client.get(ctx, "/vApp/vapp-"+id, nil, vApp)
-		if !isAbsent(err) {
+		if err == nil && idOf(vApp.HREF) != id {
+			return nil, errIncomplete
+		}
+		if !isAbsent(err) || before != "" {
 			return vApp, err
 		}
+		before, failed = id, err
 		d.mu.Lock()
 		d.place.vApp = ""
 		d.mu.Unlock()
-		if again {
-			return nil, err
-		}
 	}
 }
 

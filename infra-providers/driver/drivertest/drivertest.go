@@ -98,6 +98,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
 		"deletes once when the answer was lost":                   deleteLost[C],
 		"deletes no disk that others attached":                    deleteSparing[C],
 		"lists what an owner has, over all pages":                 list[C],
+		"lists an instance as Get returns it":                     listLikeGet[C],
 		"lists again from the start after a caller stopped early": listBreak[C],
 		"reads by identity what a list does not show yet":         hidden[C],
 		"stops when the context ends":                             cancelled[C],

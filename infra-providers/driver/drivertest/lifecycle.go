@@ -6,6 +6,10 @@ package drivertest
 import (
 	"context"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"drover.io/infra-providers/driver"
 )
@@ -129,6 +133,36 @@ func list[C any](t *testing.T, env Environment[C]) {
 	if len(everything) != many+1 || !contains(everything, foreign.ProviderID) {
 		t.Errorf("the list of everything has %d instances, want %d", len(everything), many+1)
 	}
+}
+
+// listLikeGet compares an instance in a list with what Get returns, once neither is behind. A caller writes either into the same
+// status, so a list without the addresses would remove them.
+func listLikeGet[C any](t *testing.T, env Environment[C]) {
+	id := identity(1)
+	id.ProviderID = create(t, env, id).ProviderID
+	wantRunning(t, env, id)
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
+		read, err := env.Driver.Get(t.Context(), id)
+		if err != nil {
+			t.Fatalf("reading: %v", err)
+		}
+		listed, err := all(t.Context(), env.Driver, id.Owner)
+		if err != nil || len(listed) != 1 {
+			t.Fatalf("got %d instances and %v, want 1", len(listed), err)
+		}
+		diff := cmp.Diff(shown(read), shown(listed[0]), cmpopts.EquateEmpty())
+		if diff == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the list differs from Get (-Get +List):\n%s", diff)
+		}
+	}
+}
+
+// shown is what the status of a machine shows of an instance.
+func shown(i driver.Instance) driver.Instance {
+	return driver.Instance{ID: i.ID, ProviderID: i.ProviderID, FailureDomain: i.FailureDomain, State: i.State, Addresses: i.Addresses, Reported: i.Reported}
 }
 
 func listBreak[C any](t *testing.T, env Environment[C]) {
