@@ -90,7 +90,7 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 	case err != nil:
 		return err
 	case p.copied:
-		return errCopied
+		return p.refusal()
 	case found != "":
 		p.forget()
 		return d.learn(ctx, req.Identity, p, found)
@@ -132,7 +132,7 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (stri
 // undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.
 func (d *Driver) undecided(p *page, pending bool) error {
 	switch {
-	case p.copied:
+	case p.copied && !p.other:
 		return errCopied
 	case pending && !p.Failed.IsZero() && d.clock.Since(p.Failed) <= settleTime:
 		return errSettling

@@ -262,6 +262,9 @@ func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, er
 	for _, entry := range listed {
 		p := page{}
 		_ = p.parse(entry.Data) // one that is damaged has no record here, and is an error where it counts
+		if host, ok := parseName(p.Host); !ok || host.uid != entry.Identity.UID || !host.of(entry.Identity) {
+			p.record = record{} // it is that of the other UID, or was copied
+		}
 		all[entry.Identity.UID] = append(all[entry.Identity.UID], machineRecord{entry.Identity, p.record})
 	}
 	return all, nil
