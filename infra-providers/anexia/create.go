@@ -178,14 +178,22 @@ const (
 
 // failed reports whether a task is over and has failed. Errors count only of one that is not running.
 func (t task) failed() bool {
-	switch t.Status {
-	case taskFailed, taskCancelled:
+	switch {
+	case t.poweredOn() && t.Progress >= complete:
+		return false
+	case t.Status == taskFailed, t.Status == taskCancelled:
 		return true
-	case taskRunning, taskSucceeded:
+	case t.Status == taskRunning, t.Status == taskSucceeded, t.poweredOn():
 		return t.Progress >= complete && t.VM == "" && len(t.Errors) > 0
 	default:
 		return len(t.Errors) > 0
 	}
+}
+
+// poweredOn reports whether the one error of a task is that its virtual machine runs already, which the cloud's SDK takes for a
+// success. The error has no code, so its text is compared, as there.
+func (t task) poweredOn() bool {
+	return len(t.Errors) == 1 && t.Errors[0] == "The attempted operation cannot be performed in the current state (Powered on)."
 }
 
 // maxReason is how many bytes of the reason of a failure are kept.
@@ -197,8 +205,11 @@ func (t task) reason() string {
 		text = cmp.Or(text, "the task was cancelled")
 	}
 	text = cmp.Or(text, "the task has the status "+t.Status)
-	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+	return shorten(text)
 }
+
+// shorten returns the part of a text of the cloud that is kept.
+func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxReason)], "") }
 
 // lookUp returns the identifier of the virtual machine of a machine by its name, or nothing. A search shows that there is one;
 // that there is none is concluded from the list of all only, because it is not known what else a search leaves out.
@@ -267,7 +278,7 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 	case err != nil:
 		return fmt.Errorf("requesting the virtual machine: %w", err)
 	case answer.Identifier == "":
-		return errNoTask
+		return answer.unnamed()
 	}
 	d.tasks.Set(p.Attempt, answer.Identifier)
 	p.Task = answer.Identifier

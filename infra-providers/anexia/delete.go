@@ -85,7 +85,7 @@ func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, t
 	case err != nil:
 		return fmt.Errorf("deprovisioning virtual machine %s: %w", target, err)
 	case answer.Identifier == "":
-		return errNoTask
+		return answer.unnamed()
 	}
 	d.removals.Set(target, answer.Identifier)
 	return d.recordRemoval(ctx, id, p, target, answer.Identifier)
