@@ -58,6 +58,7 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceCo
 			return d.readCreated(ctx, req.Identity, p)
 		}
 		reason := p.Reason
+		d.sent.Delete(host)
 		p.forget()
 		if reason != "" {
 			return driver.Instance{}, errors.Join(fmt.Errorf("the provisioning failed and left nothing: %s", reason), d.store(ctx, req.Identity, p))
@@ -103,7 +104,7 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 // come, or an UnfinishedError while that is not known. Without a
 // request it is what the cloud has of the name.
 func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (string, error) {
-	host, ok := hostName(id)
+	_, ok := hostName(id)
 	pending := p.Attempt != "" && !d.over.Has(p.Attempt)
 	if p.Task == "" {
 		p.Task, _ = d.tasks.Get(p.Attempt)
@@ -117,7 +118,14 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (stri
 	if !ok {
 		return "", nil
 	}
-	early := d.undecided(p, pending)
+	return d.findByName(ctx, id, p)
+}
+
+// findByName returns what the cloud has of the name of a machine, nothing if it has nothing and nothing can come, or an
+// UnfinishedError.
+func (d *Driver) findByName(ctx context.Context, id driver.Identity, p *page) (string, error) {
+	host, _ := hostName(id)
+	early := d.undecided(p, p.Attempt != "" && !d.over.Has(p.Attempt))
 	if early != nil && !p.copied && d.absent.Has(host) {
 		return "", early
 	}
@@ -269,9 +277,11 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 		d.over.Set(p.Attempt, struct{}{}) // it was not sent
 		return err
 	}
+	d.sent.Set(host, p.record)
 	answer, err := d.client.provision(ctx, req.Config.Spec.LocationID, image.ID, body)
 	switch {
 	case isRefused(err):
+		d.sent.Delete(host)
 		d.over.Set(p.Attempt, struct{}{})
 		p.Attempt, p.Requested = "", time.Time{}
 		return errors.Join(toCreateError(err, "spec.locationID"), d.store(ctx, req.Identity, p))
@@ -282,6 +292,7 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 	}
 	d.tasks.Set(p.Attempt, answer.Identifier)
 	p.Task = answer.Identifier
+	d.sent.Set(host, p.record)
 	if err := d.store(ctx, req.Identity, p); err != nil {
 		return err
 	}

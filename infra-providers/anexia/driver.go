@@ -76,7 +76,9 @@ type Driver struct {
 	reserving chan struct{}
 
 	// over has the attempts of this process that were not sent or that the cloud refused, tasks the answers to the others.
-	over  expiring.Map[string, struct{}]
+	over expiring.Map[string, struct{}]
+	// sent has the records of the requests of this process by the host name, for a journal that somebody removed since.
+	sent  expiring.Map[string, record]
 	tasks expiring.Map[string, string]
 	// removals has the tasks of removals, by the virtual machine.
 	removals expiring.Map[string, string]
@@ -108,6 +110,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 		size: cmp.Or(options.PageSize, maxPageSize), reserving: reserving,
 	}
 	d.over.Clock, d.over.TTL = options.Clock, memoryTime
+	d.sent.Clock, d.sent.TTL = options.Clock, memoryTime
 	d.tasks.Clock, d.tasks.TTL = options.Clock, memoryTime
 	d.removals.Clock, d.removals.TTL = options.Clock, memoryTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime

@@ -96,6 +96,10 @@ func (d *Driver) load(ctx context.Context, id driver.Identity) (*page, error) {
 	p := &page{entry: entry}
 	if entry.Data == "" {
 		p.Host = host
+		if sent, ok := d.sent.Get(host); ok {
+			p.record = sent // somebody has removed the annotation
+			return p, d.store(ctx, id, p)
+		}
 		return p, nil
 	}
 	if err := p.parse(entry.Data); err != nil {
