@@ -57,9 +57,15 @@ const maxTemplates = 1000
 // errManyTemplates means that a template that was not found may exist.
 var errManyTemplates = errors.New("the location has more templates than one request returns")
 
+// latestBuild is the build with the highest number, as in the cloud's SDK.
+const latestBuild = "latest"
+
 // findTemplate returns the template of a configuration.
 func (d *Driver) findTemplate(ctx context.Context, config InstanceConfig) (template, error) {
 	spec := config.Spec
+	if spec.TemplateBuild == latestBuild {
+		spec.TemplateBuild = ""
+	}
 	all, err := lookup.Cached(&d.templates, "templates", spec.LocationID, func() ([]template, error) {
 		return d.client.templates(ctx, spec.LocationID, maxTemplates)
 	})

@@ -102,6 +102,15 @@ type task struct {
 	Status     string   `json:"status"`
 }
 
+// unnamed is the error of an answer to a request that names no task. Such an answer may have errors, but its status does not refuse
+// the request, so its outcome is not known.
+func (t task) unnamed() error {
+	if len(t.Errors) == 0 {
+		return errNoTask
+	}
+	return fmt.Errorf("%w: %s", errNoTask, shorten(strings.Join(t.Errors, "; ")))
+}
+
 // vm is a virtual machine in a list. A list has no state and no addresses.
 type vm struct {
 	Identifier string `json:"identifier"`

@@ -58,6 +58,7 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceCo
 			return d.readCreated(ctx, req.Identity, p)
 		}
 		reason := p.Reason
+		d.sent.Delete(host)
 		p.forget()
 		if reason != "" {
 			return driver.Instance{}, errors.Join(fmt.Errorf("the provisioning failed and left nothing: %s", reason), d.store(ctx, req.Identity, p))
@@ -90,7 +91,7 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 	case err != nil:
 		return err
 	case p.copied:
-		return errCopied
+		return p.refusal()
 	case found != "":
 		p.forget()
 		return d.learn(ctx, req.Identity, p, found)
@@ -103,7 +104,7 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 // come, or an UnfinishedError while that is not known. Without a
 // request it is what the cloud has of the name.
 func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (string, error) {
-	host, ok := hostName(id)
+	_, ok := hostName(id)
 	pending := p.Attempt != "" && !d.over.Has(p.Attempt)
 	if p.Task == "" {
 		p.Task, _ = d.tasks.Get(p.Attempt)
@@ -117,7 +118,14 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (stri
 	if !ok {
 		return "", nil
 	}
-	early := d.undecided(p, pending)
+	return d.findByName(ctx, id, p)
+}
+
+// findByName returns what the cloud has of the name of a machine, nothing if it has nothing and nothing can come, or an
+// UnfinishedError.
+func (d *Driver) findByName(ctx context.Context, id driver.Identity, p *page) (string, error) {
+	host, _ := hostName(id)
+	early := d.undecided(p, p.Attempt != "" && !d.over.Has(p.Attempt))
 	if early != nil && !p.copied && d.absent.Has(host) {
 		return "", early
 	}
@@ -132,7 +140,7 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (stri
 // undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.
 func (d *Driver) undecided(p *page, pending bool) error {
 	switch {
-	case p.copied:
+	case p.copied && !p.other:
 		return errCopied
 	case pending && !p.Failed.IsZero() && d.clock.Since(p.Failed) <= settleTime:
 		return errSettling
@@ -178,14 +186,22 @@ const (
 
 // failed reports whether a task is over and has failed. Errors count only of one that is not running.
 func (t task) failed() bool {
-	switch t.Status {
-	case taskFailed, taskCancelled:
+	switch {
+	case t.poweredOn() && t.Progress >= complete:
+		return false
+	case t.Status == taskFailed, t.Status == taskCancelled:
 		return true
-	case taskRunning, taskSucceeded:
+	case t.Status == taskRunning, t.Status == taskSucceeded, t.poweredOn():
 		return t.Progress >= complete && t.VM == "" && len(t.Errors) > 0
 	default:
 		return len(t.Errors) > 0
 	}
+}
+
+// poweredOn reports whether the one error of a task is that its virtual machine runs already, which the cloud's SDK takes for a
+// success. The error has no code, so its text is compared, as there.
+func (t task) poweredOn() bool {
+	return len(t.Errors) == 1 && t.Errors[0] == "The attempted operation cannot be performed in the current state (Powered on)."
 }
 
 // maxReason is how many bytes of the reason of a failure are kept.
@@ -197,8 +213,11 @@ func (t task) reason() string {
 		text = cmp.Or(text, "the task was cancelled")
 	}
 	text = cmp.Or(text, "the task has the status "+t.Status)
-	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+	return shorten(text)
 }
+
+// shorten returns the part of a text of the cloud that is kept.
+func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxReason)], "") }
 
 // lookUp returns the identifier of the virtual machine of a machine by its name, or nothing. A search shows that there is one;
 // that there is none is concluded from the list of all only, because it is not known what else a search leaves out.
@@ -258,19 +277,22 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 		d.over.Set(p.Attempt, struct{}{}) // it was not sent
 		return err
 	}
+	d.sent.Set(host, p.record)
 	answer, err := d.client.provision(ctx, req.Config.Spec.LocationID, image.ID, body)
 	switch {
 	case isRefused(err):
+		d.sent.Delete(host)
 		d.over.Set(p.Attempt, struct{}{})
 		p.Attempt, p.Requested = "", time.Time{}
 		return errors.Join(toCreateError(err, "spec.locationID"), d.store(ctx, req.Identity, p))
 	case err != nil:
 		return fmt.Errorf("requesting the virtual machine: %w", err)
 	case answer.Identifier == "":
-		return errNoTask
+		return answer.unnamed()
 	}
 	d.tasks.Set(p.Attempt, answer.Identifier)
 	p.Task = answer.Identifier
+	d.sent.Set(host, p.record)
 	if err := d.store(ctx, req.Identity, p); err != nil {
 		return err
 	}

@@ -43,12 +43,26 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	if _, err := id.Checked(d.toListed(*listed, id, p.record)); err != nil {
-		return err
+		if id.ProviderID != "" || p.VM == "" {
+			return err
+		}
+		own, outcomeErr := d.ownInstead(ctx, id, p)
+		if outcomeErr != nil || own == "" {
+			return cmp.Or(outcomeErr, err)
+		}
+		listed = &vm{Identifier: own}
 	}
 	if p.Removal != "" && p.VM == listed.Identifier && !over {
 		return nil
 	}
 	return d.deprovision(ctx, id, p, listed.Identifier)
+}
+
+// ownInstead returns the machine's own virtual machine by its name, where the journal, which a user may have changed, names
+// another one's. What it names else does not count, but that there was a request.
+func (d *Driver) ownInstead(ctx context.Context, id driver.Identity, p *page) (string, error) {
+	p.record = record{Host: p.Host, Attempt: p.Attempt, Requested: p.Requested}
+	return d.findByName(ctx, id, p)
 }
 
 // readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it: another one of
@@ -85,7 +99,7 @@ func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, t
 	case err != nil:
 		return fmt.Errorf("deprovisioning virtual machine %s: %w", target, err)
 	case answer.Identifier == "":
-		return errNoTask
+		return answer.unnamed()
 	}
 	d.removals.Set(target, answer.Identifier)
 	return d.recordRemoval(ctx, id, p, target, answer.Identifier)

@@ -76,7 +76,9 @@ type Driver struct {
 	reserving chan struct{}
 
 	// over has the attempts of this process that were not sent or that the cloud refused, tasks the answers to the others.
-	over  expiring.Map[string, struct{}]
+	over expiring.Map[string, struct{}]
+	// sent has the records of the requests of this process by the host name, for a journal that somebody removed since.
+	sent  expiring.Map[string, record]
 	tasks expiring.Map[string, string]
 	// removals has the tasks of removals, by the virtual machine.
 	removals expiring.Map[string, string]
@@ -108,6 +110,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 		size: cmp.Or(options.PageSize, maxPageSize), reserving: reserving,
 	}
 	d.over.Clock, d.over.TTL = options.Clock, memoryTime
+	d.sent.Clock, d.sent.TTL = options.Clock, memoryTime
 	d.tasks.Clock, d.tasks.TTL = options.Clock, memoryTime
 	d.removals.Clock, d.removals.TTL = options.Clock, memoryTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
@@ -199,7 +202,7 @@ func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page,
 }
 
 // List implements driver.Driver. A list of the cloud has names only, so each virtual machine of a machine is read by itself;
-// one that runs, not more often than every ten minutes. The names of the owner are those of the journals.
+// one that runs, not more often than every ten minutes. One that no machine here has is not read: nothing depends on its state. The names of the owner are those of the journals.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		entries, err := d.entries(ctx)
@@ -262,6 +265,9 @@ func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, er
 	for _, entry := range listed {
 		p := page{}
 		_ = p.parse(entry.Data) // one that is damaged has no record here, and is an error where it counts
+		if host, ok := parseName(p.Host); !ok || host.uid != entry.Identity.UID || !host.of(entry.Identity) {
+			p.record = record{} // it is that of the other UID, or was copied
+		}
 		all[entry.Identity.UID] = append(all[entry.Identity.UID], machineRecord{entry.Identity, p.record})
 	}
 	return all, nil
@@ -269,6 +275,9 @@ func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, er
 
 // readListed returns a virtual machine that a list shows.
 func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord) (driver.Instance, error) {
+	if entry.id.UID == "" {
+		return d.toListed(listed, entry.id, entry.record), nil
+	}
 	if read, ok := d.infos.Get(listed.Identifier); ok {
 		return d.toInstance(read, entry.id, entry.record), nil
 	}

@@ -298,10 +298,41 @@ func TestForgedJournal(t *testing.T) {
 	if _, err := w.connect(t).Get(t.Context(), mine); !driver.IsNotOwned(err) {
 		t.Errorf("reading: got %v, want a NotOwnedError", err)
 	}
-	if err := w.connect(t).Delete(t.Context(), mine); !driver.IsNotOwned(err) {
-		t.Errorf("deleting: got %v, want a NotOwnedError", err)
+	if err := w.connect(t).Delete(t.Context(), mine); !driver.IsUnfinished(err) {
+		t.Errorf("deleting: got %v, want an UnfinishedError while its own may appear", err)
 	}
 	wantRequests(t, w, removal, 0)
+	w.cloud.Pass()
+	w.advance(time.Minute)
+	for range 2 {
+		if err := w.connect(t).Delete(t.Context(), mine); err != nil {
+			t.Errorf("deleting: %v", err)
+		}
+		w.cloud.Pass()
+	}
+	wantRequests(t, w, removal, 1)
+	if left := w.cloud.Leftovers(); len(left) != 1 || !strings.Contains(left[0], other.ID) {
+		t.Errorf("%q is left, want the other machine's", left)
+	}
+}
+
+// TestJournalIsRemoved while a request is carried out: the process that sent it knows of it.
+func TestJournalIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TaskReads: 5})
+	d := w.connect(t)
+	request := newRequest(identity, newConfig(t, unchanged))
+	for range 3 {
+		if _, err := d.Create(t.Context(), request); !driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want an UnfinishedError", err)
+		}
+		w.journal.Drop(identity)
+		if err := d.Delete(t.Context(), identity); !driver.IsUnfinished(err) {
+			t.Fatalf("deleting: got %v, want an UnfinishedError", err)
+		}
+	}
+	remove(t, w, identity)
+	wantRequests(t, w, provisioning, 1)
 }
 
 // TestCopiedJournal is that of another machine: nothing is concluded from it, and nothing is requested.

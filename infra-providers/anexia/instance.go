@@ -18,6 +18,8 @@ const (
 	scheme = "anexia://"
 	// pollInterval is the pause before an instance that changes is read again.
 	pollInterval = 10 * time.Second
+	// addressPollInterval is for one that runs and does not have all its addresses yet.
+	addressPollInterval = 15 * time.Second
 )
 
 func toProviderID(vm string) string { return scheme + vm }
@@ -64,12 +66,21 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 	if instance.State != driver.Pending {
 		instance.PollAfter = 0
 	}
-	if instance.State == driver.Running {
-		d.infos.Set(read.Identifier, read)
-	} else {
+	switch {
+	case instance.State != driver.Running:
 		d.infos.Delete(read.Identifier)
+	case d.awaitsAddresses(instance, known):
+		instance.PollAfter = addressPollInterval
+		d.infos.Delete(read.Identifier)
+	default:
+		d.infos.Set(read.Identifier, read)
 	}
 	return instance
+}
+
+// awaitsAddresses reports whether a new virtual machine does not show every address yet that was reserved for it.
+func (d *Driver) awaitsAddresses(shown driver.Instance, known record) bool {
+	return len(shown.Addresses) < len(known.Addresses) && d.clock.Since(known.Requested) < provisioningTime
 }
 
 // toState converts the state of a virtual machine. Those are documented that a client of the Engine uses; of another one it is not

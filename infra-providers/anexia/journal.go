@@ -65,14 +65,16 @@ var (
 	errNoJournal = errors.New("the driver has no journal")
 	errDamaged   = errors.New("the journal of the machine, the annotation infrastructure.drover.io/journal, is damaged")
 	errCopied    = errors.New("the journal of the machine is that of another one: remove the annotation infrastructure.drover.io/journal")
+	errOther     = errors.New("the journal of the machine has a request under its other UID: correct or remove the annotation infrastructure.drover.io/identity")
 )
 
 // page is the journal of one machine while a call lasts.
 type page struct {
 	record
 	entry driver.Entry
-	// missing is true where there is no object that could have a journal, copied where the entry is another machine's.
-	missing, copied bool
+	// missing is true where there is no object that could have a journal, copied where the entry is another machine's, and other,
+	// too, where it is that of the machine's other UID, so that nothing was requested under this one.
+	missing, copied, other bool
 }
 
 // load reads the journal of a machine.
@@ -94,13 +96,17 @@ func (d *Driver) load(ctx context.Context, id driver.Identity) (*page, error) {
 	p := &page{entry: entry}
 	if entry.Data == "" {
 		p.Host = host
+		if sent, ok := d.sent.Get(host); ok {
+			p.record = sent // somebody has removed the annotation
+			return p, d.store(ctx, id, p)
+		}
 		return p, nil
 	}
 	if err := p.parse(entry.Data); err != nil {
 		return nil, err
 	}
 	if known, ok := parseName(p.Host); !ok || known.uid != id.UID || !known.of(id) {
-		return &page{copied: true}, nil
+		return &page{copied: true, other: ok && known.uid == entry.OtherUID && known.of(id)}, nil
 	}
 	return p, nil
 }
@@ -122,7 +128,7 @@ func (d *Driver) store(ctx context.Context, id driver.Identity, p *page) error {
 	case p.missing:
 		return nil
 	case p.copied:
-		return errCopied
+		return p.refusal()
 	}
 	text, err := json.Marshal(p.record)
 	if err != nil {
@@ -133,6 +139,14 @@ func (d *Driver) store(ctx context.Context, id driver.Identity, p *page) error {
 		p.entry = entry
 	}
 	return err
+}
+
+// refusal is why an entry of another one is not replaced.
+func (p *page) refusal() error {
+	if p.other {
+		return errOther
+	}
+	return errCopied
 }
 
 // forget returns to a machine for which nothing was requested.

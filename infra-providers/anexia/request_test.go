@@ -69,7 +69,7 @@ func TestProvisioningRequest(t *testing.T) {
 func TestNewestBuild(t *testing.T) {
 	t.Parallel()
 	d := newEnv(t, anexiafake.Options{}).connect(t)
-	for build, want := range map[string]string{"": anexiafake.TemplateNew, "b9": anexiafake.TemplateOld, "beta": anexiafake.TemplateOdd} {
+	for build, want := range map[string]string{"": anexiafake.TemplateNew, "latest": anexiafake.TemplateNew, "b9": anexiafake.TemplateOld, "beta": anexiafake.TemplateOdd} {
 		found, err := d.FindImage(t.Context(), newConfig(t, func(s *infrav1.AnexiaMachineSpec) { s.TemplateBuild = build }))
 		if err != nil || found.ID != want {
 			t.Errorf("build %q: got %q and %v, want %q", build, found.ID, err, want)

@@ -3,7 +3,11 @@
 
 package driver
 
-import "context"
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Journaled is the ability to keep a journal of each machine, for a cloud that has neither tags nor tokens: what was
 // requested there can then not be derived from the cloud. A driver whose cloud has either MUST NOT need it.
@@ -25,8 +29,8 @@ type Journal interface {
 	// Write replaces the data of an entry that was read, and returns it as it is now. It fails with an error that passes if
 	// the entry has changed since, so that only one of two callers writes; after any error the entry may be written or not.
 	Write(ctx context.Context, id Identity, read Entry, data string) (Entry, error)
-	// List returns the entries of all machines of the cloud, which may be a moment old. Their identities have no provider
-	// ID.
+	// List returns the entries of all machines of the cloud, which may be a moment old: one for each UID of an object whose
+	// identity annotation has another UID than its own, with the same data. Their identities have no provider ID.
 	List(ctx context.Context) ([]MachineEntry, error)
 }
 
@@ -34,6 +38,9 @@ type Journal interface {
 type Entry struct {
 	// Data is the driver's own; empty is no entry.
 	Data string
+	// OtherUID is the object's other UID, under which the entry may have been written: its own, where it was read under that
+	// of the identity annotation, and the reverse. It is empty for an object with one UID.
+	OtherUID types.UID
 	// Version is that of the object when the entry was read.
 	Version string
 }

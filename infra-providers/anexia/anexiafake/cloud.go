@@ -49,6 +49,8 @@ type Options struct {
 	// ListDelay is in how many lists and searches a new virtual machine is missing, InfoDelay how many direct reads do not show
 	// it.
 	ListDelay, InfoDelay int
+	// AddressDelay is how many direct reads that show a new virtual machine show none of its addresses.
+	AddressDelay int
 	// PageSize is the most that a page has, whatever is requested; zero is no limit.
 	PageSize int
 	// HideRemoved hides a virtual machine from lists and reads while its removal runs.
@@ -77,6 +79,7 @@ type Cloud struct {
 	changes   int
 	hide      bool
 	failures  []Failure
+	unnamed   []string
 	bad       []string
 }
 
@@ -98,6 +101,8 @@ type Failure struct {
 	// Status is the status of the task, -1 or 3; Errors are its errors.
 	Status string
 	Errors []string
+	// Complete is true if the task is complete nevertheless, and names its virtual machine.
+	Complete bool
 	// Leaves is true if the virtual machine exists nevertheless, and Named if the task names it.
 	Leaves, Named bool
 }
@@ -109,6 +114,8 @@ type machine struct {
 	request                              map[string]any
 	// unlisted and unread are how many lists and direct reads do not show it.
 	unlisted, unread int
+	// unaddressed is how many direct reads show no addresses of it.
+	unaddressed int
 }
 
 type boundNetwork struct{ v4, v6 []string }
@@ -164,6 +171,13 @@ func (c *Cloud) FailTask(failure Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failures = append(c.failures, failure)
+}
+
+// AnswerErrors makes the answer to the next provisioning name errors and no task, with the status of a success.
+func (c *Cloud) AnswerErrors(errors ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unnamed = errors
 }
 
 // Hide makes the next virtual machine missing from the next lists.

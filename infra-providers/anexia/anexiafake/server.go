@@ -267,7 +267,7 @@ func (c *Cloud) provision(parts []string, _ url.Values, body []byte) (any, error
 	}
 	made := &machine{
 		id: c.newID(), name: Customer + "-" + wanted.Hostname, status: "poweredOn", location: parts[0], template: parts[1],
-		zone: wanted.AvailabilityZone, request: request, unlisted: c.options.ListDelay, unread: c.options.InfoDelay,
+		zone: wanted.AvailabilityZone, request: request, unlisted: c.options.ListDelay, unread: c.options.InfoDelay, unaddressed: c.options.AddressDelay,
 	}
 	var used []*address
 	for _, network := range wanted.Network {
@@ -294,6 +294,11 @@ func (c *Cloud) provision(parts []string, _ url.Values, body []byte) (any, error
 	running := &task{id: c.newID(), vm: made.id, made: made}
 	if len(c.failures) > 0 {
 		running.failure, c.failures = &c.failures[0], c.failures[1:]
+	}
+	if unnamed := c.unnamed; len(unnamed) > 0 {
+		c.unnamed = nil
+		c.release(made.id)
+		return map[string]any{"progress": 0, "errors": unnamed, "identifier": "", "queued": false}, nil
 	}
 	c.tasks[running.id] = running
 	return map[string]any{"progress": 0, "errors": []string{}, "identifier": running.id, "queued": true}, nil
@@ -336,8 +341,11 @@ func (c *Cloud) progress(parts []string, _ url.Values, _ []byte) (any, error) {
 	case !c.over(running):
 	case running.failure != nil:
 		answer["status"], answer["errors"] = running.failure.Status, running.failure.Errors
-		if running.failure.Named {
+		if running.failure.Named || running.failure.Complete {
 			answer["vm_identifier"] = running.vm
+		}
+		if running.failure.Complete {
+			answer["progress"] = 100
 		}
 	default:
 		answer["status"], answer["progress"], answer["vm_identifier"] = "1", 100, running.vm
@@ -359,8 +367,12 @@ func (c *Cloud) info(parts []string, _ url.Values, _ []byte) (any, error) {
 		one.unread--
 		return nil, refuse(http.StatusNotFound, "Virtual machine not found")
 	}
-	networks := []map[string]any{}
-	for i, bound := range one.networks {
+	networks, bound := []map[string]any{}, one.networks
+	if one.unaddressed > 0 {
+		one.unaddressed--
+		bound = nil
+	}
+	for i, bound := range bound {
 		networks = append(networks, map[string]any{"nic": 1, "id": 4000 + i, "vlan": VLAN, "mac_address": "00:50:56:00:00:01", "ips_v4": bound.v4, "ips_v6": append(bound.v6, "fe80::1")})
 	}
 	answer := map[string]any{

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,17 +43,34 @@ func (j Journal[M]) Read(ctx context.Context, id driver.Identity) (driver.Entry,
 	if err != nil || !owns(machine, id.UID) {
 		return driver.Entry{}, &driver.NotFoundError{What: fmt.Sprintf("object of machine %q", id.Name)}
 	}
-	return entryOf(machine), nil
+	return entryOf(machine, id.UID), nil
 }
 
 // owns reports whether an identity is that of an object. The annotation may have been changed since something was created
 // under the object's own UID.
 func owns(machine driver.Machine, uid types.UID) bool {
-	return uid != "" && (uid == machine.GetUID() || string(uid) == machine.GetAnnotations()[infrav1.IdentityAnnotation])
+	return uid != "" && slices.Contains(uidsOf(machine), uid)
 }
 
-func entryOf(machine driver.Machine) driver.Entry {
-	return driver.Entry{Data: machine.GetAnnotations()[infrav1.JournalAnnotation], Version: machine.GetResourceVersion()}
+// entryOf returns the entry of an object that was read under one of its UIDs.
+func entryOf(machine driver.Machine, uid types.UID) driver.Entry {
+	entry := driver.Entry{Data: machine.GetAnnotations()[infrav1.JournalAnnotation], Version: machine.GetResourceVersion()}
+	for _, other := range uidsOf(machine) {
+		if other != uid {
+			entry.OtherUID = other
+		}
+	}
+	return entry
+}
+
+// uidsOf returns the UIDs under which the instance of an object may have been created: its own, and that of the annotation where
+// it is another one.
+func uidsOf(machine driver.Machine) []types.UID {
+	uids := []types.UID{machine.GetUID()}
+	if recorded := types.UID(machine.GetAnnotations()[infrav1.IdentityAnnotation]); recorded != "" && recorded != uids[0] {
+		uids = append(uids, recorded)
+	}
+	return uids
 }
 
 // attempts is how often a write is repeated while something else of the object changes.
@@ -92,7 +110,7 @@ func (j Journal[M]) patch(ctx context.Context, id driver.Identity, version, data
 	if err := j.Client.Patch(ctx, machine, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return driver.Entry{}, fmt.Errorf("writing the journal: %w", err)
 	}
-	return entryOf(machine), nil
+	return entryOf(machine, id.UID), nil
 }
 
 // List implements driver.Journal.
@@ -110,21 +128,22 @@ func (j Journal[M]) List(ctx context.Context) ([]driver.MachineEntry, error) {
 	}
 	var all []driver.MachineEntry
 	err := meta.EachListItem(list, func(item runtime.Object) error {
-		all = append(all, machineEntry(item.(M), uids))
+		all = append(all, machineEntries(item.(M), uids)...)
 		return nil
 	})
 	return all, err
 }
 
-func machineEntry(machine driver.Machine, uids map[client.ObjectKey]types.UID) driver.MachineEntry {
+// machineEntries returns one entry for each UID of an object, as a claim on instances has both: an annotation that is wrong must
+// not hide the instance that was created under the object's own UID.
+func machineEntries(machine driver.Machine, clusters map[client.ObjectKey]types.UID) (all []driver.MachineEntry) {
 	owner := driver.Owner{Namespace: machine.GetNamespace(), Name: machine.GetLabels()[clusterv1.ClusterNameLabel]}
-	owner.UID = uids[client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}]
-	uid := types.UID(machine.GetAnnotations()[infrav1.IdentityAnnotation])
-	if uid == "" {
-		uid = machine.GetUID()
+	owner.UID = clusters[client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}]
+	for _, uid := range uidsOf(machine) {
+		all = append(all, driver.MachineEntry{
+			Identity: driver.Identity{UID: uid, Name: machine.GetName(), Owner: owner},
+			Data:     machine.GetAnnotations()[infrav1.JournalAnnotation],
+		})
 	}
-	return driver.MachineEntry{
-		Identity: driver.Identity{UID: uid, Name: machine.GetName(), Owner: owner},
-		Data:     machine.GetAnnotations()[infrav1.JournalAnnotation],
-	}
+	return all
 }

@@ -71,7 +71,9 @@ func TestWriteAndRead(t *testing.T) {
 		t.Errorf("writing what was written: %v", err)
 	}
 	all, err := j.List(t.Context())
-	if diff := cmp.Diff([]driver.MachineEntry{{Identity: identity, Data: "two"}}, all); diff != "" || err != nil {
+	own := identity
+	own.UID = "another"
+	if diff := cmp.Diff([]driver.MachineEntry{{Identity: own, Data: "two"}, {Identity: identity, Data: "two"}}, all); diff != "" || err != nil {
 		t.Errorf("list: %v, (-want +got):\n%s", err, diff)
 	}
 }
@@ -115,8 +117,11 @@ func TestOtherMachinesHaveNoJournal(t *testing.T) {
 	j := newJournal(t)
 	own := identity
 	own.UID = "another"
-	if _, err := j.Read(t.Context(), own); err != nil {
-		t.Errorf("under the UID of the object: %v", err)
+	if entry, err := j.Read(t.Context(), own); err != nil || entry.OtherUID != identity.UID {
+		t.Errorf("under the UID of the object: other UID %q and %v, want %q", entry.OtherUID, err, identity.UID)
+	}
+	if other := mustRead(t, j).OtherUID; other != own.UID {
+		t.Errorf("under the UID of the annotation: other UID %q, want %q", other, own.UID)
 	}
 	for what, change := range map[string]func(*driver.Identity){
 		"name":      func(id *driver.Identity) { id.Name = "n" },

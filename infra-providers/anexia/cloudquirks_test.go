@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package anexia_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drover.io/infra-providers/anexia/anexiafake"
+	"drover.io/infra-providers/driver"
+)
+
+const infoRead = "GET /api/vsphere/v1/info.json"
+
+// TestAddressesAreAwaited: a virtual machine that runs is read again until it shows the addresses that were reserved for it, also
+// in a list, and then no more.
+func TestAddressesAreAwaited(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{AddressDelay: 3})
+	created := create(t, w)
+	d := w.connect(t)
+	for range 2 {
+		found, err := d.Get(t.Context(), created.Identity)
+		if err != nil || found.State != driver.Running || len(found.Addresses) != 0 || found.PollAfter == 0 {
+			t.Fatalf("got %+v and %v, want one that is read again", found, err)
+		}
+	}
+	for listed, err := range d.List(t.Context(), identity.Owner) {
+		if err != nil || len(listed.Addresses) != 1 || listed.PollAfter != 0 {
+			t.Errorf("got %+v and %v, want the address", listed, err)
+		}
+	}
+}
+
+// TestAddressesThatNeverAppear are not awaited for ever.
+func TestAddressesThatNeverAppear(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{AddressDelay: 100})
+	created := create(t, w)
+	w.advance(2 * time.Hour)
+	if found, err := w.connect(t).Get(t.Context(), created.Identity); err != nil || found.PollAfter != 0 {
+		t.Errorf("got %+v and %v, want no more polling", found, err)
+	}
+}
+
+// TestOthersAreNotRead: those of other management clusters cost a list no calls.
+func TestOthersAreNotRead(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	create(t, w)
+	w.journal.Drop(identity)
+	before := w.cloud.Calls()[infoRead]
+	count := 0
+	for listed, err := range w.connect(t).List(t.Context(), driver.Owner{}) {
+		if err != nil || listed.Identity.UID != identity.UID {
+			t.Errorf("got %+v and %v", listed, err)
+		}
+		count++
+	}
+	if reads := w.cloud.Calls()[infoRead] - before; reads != 0 || count != 1 {
+		t.Errorf("%d reads for %d virtual machines, want none for one", reads, count)
+	}
+}
+
+// TestErrorsOfSuccess: an answer with the status of a success may have errors and no task. Their text is in the error.
+func TestErrorsOfSuccess(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.AnswerErrors("no resources")
+	_, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	if err == nil || driver.IsUnfinished(err) || !strings.Contains(err.Error(), "no resources") {
+		t.Errorf("got %v, want the text of the cloud", err)
+	}
+}
+
+// TestPoweredOnIsNoFailure: the cloud's SDK takes this error for a success, too.
+func TestPoweredOnIsNoFailure(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TaskReads: 1})
+	w.cloud.FailTask(anexiafake.Failure{
+		Status: "-1", Errors: []string{"The attempted operation cannot be performed in the current state (Powered on)."}, Leaves: true, Complete: true,
+	})
+	created := create(t, w)
+	if created.State != driver.Running {
+		t.Errorf("got %+v, want one that runs", created)
+	}
+	wantRequests(t, w, provisioning, 1)
+	remove(t, w, created.Identity)
+}
