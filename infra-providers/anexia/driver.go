@@ -202,7 +202,8 @@ func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page,
 }
 
 // List implements driver.Driver. A list of the cloud has names only, so each virtual machine of a machine is read by itself;
-// one that runs, not more often than every ten minutes. One that no machine here has is not read: nothing depends on its state. The names of the owner are those of the journals.
+// one that runs, not more often than every ten minutes. One that no machine here has is not read: nothing depends on its state.
+// The names of the owner are those of the journals.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		entries, err := d.entries(ctx)
