@@ -165,7 +165,8 @@ func family(of *models.V1IPResponse) string {
 	return familyOf(address)
 }
 
-// completeClaim allocates the addresses that a claim lacks.
+// completeClaim allocates the addresses that a claim lacks. If one cannot be allocated, those of the claim are freed, which no
+// machine was requested with: otherwise each attempt would leave one as long as, say, a network has no address of one family.
 func (d *Driver) completeClaim(ctx context.Context, id driver.Identity, config InstanceConfig, own []*models.V1IPResponse, wanted []string) ([]*models.V1IPResponse, error) {
 	if len(wanted) == 0 {
 		return nil, driver.InvalidField("spec.privateNetworks", "the network %q has no prefixes", config.Network)
@@ -177,6 +178,7 @@ func (d *Driver) completeClaim(ctx context.Context, id driver.Identity, config I
 		}
 		created, err := d.client.allocateIP(ctx, toIPRequest(id, config, d.project, holder.holder, family))
 		if err != nil {
+			d.freeAll(ctx, own)
 			return nil, err
 		}
 		own = append(own, created)
@@ -215,13 +217,20 @@ func (d *Driver) withdraw(ctx context.Context, id driver.Identity, own []*models
 	if known, ok := d.holdings.Get(machine); ok {
 		d.holdings.Set(machine, holding{holder: known.holder})
 	}
+	if d.freeAll(ctx, own) {
+		d.holdings.Delete(machine)
+	}
+}
+
+// freeAll frees addresses of a claim under which no machine can be allocated, until one cannot be freed.
+func (d *Driver) freeAll(ctx context.Context, own []*models.V1IPResponse) (ok bool) {
 	for _, address := range own {
 		if err := d.client.freeIP(ctx, value(address.Ipaddress)); err != nil {
 			logr.FromContextOrDiscard(ctx).V(1).Info("the address stays", "address", value(address.Ipaddress), "reason", err.Error())
-			return
+			return false
 		}
 	}
-	d.holdings.Delete(machine)
+	return true
 }
 
 // freeClaim frees an address. One that a machine was to have whose allocation broke off in the API itself is still marked as

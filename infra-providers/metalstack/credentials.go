@@ -167,13 +167,19 @@ func isHeader(text string) bool {
 
 // transport returns the transport to the server. One that a Secret names is bounded in where it is and in what it answers.
 func (l login) transport(long *httplimit.Seats) http.RoundTripper {
-	base := driver.NewTransport(callTimeout)
-	if l.trust != nil {
-		base.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: l.trust}
-	}
+	base := l.base()
 	if !l.named {
 		return httplimit.Wrap(base, httplimit.MaxCloudAnswer)
 	}
 	egress.Restrict(base, net.Dialer{Timeout: callTimeout, KeepAlive: callTimeout})
 	return long.WrapShared(httplimit.WrapDocuments(base, httplimit.JSON, maxNamedAnswer, maxNamedElements))
+}
+
+// base waits for an answer as long as the longest call may take; the others are bounded by the time-outs of their parameters.
+func (l login) base() *http.Transport {
+	base := driver.NewTransport(allocateTimeout)
+	if l.trust != nil {
+		base.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: l.trust}
+	}
+	return base
 }

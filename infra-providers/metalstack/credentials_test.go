@@ -4,6 +4,7 @@
 package metalstack_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,3 +161,33 @@ func TestSecretNamesNoMetadataService(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAccountHasOneForm: the port of the scheme makes no other account.
+func TestAccountHasOneForm(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	local := strings.TrimPrefix(w.cloud.Endpoint, "http://")
+	redirected := roundTripper(func(r *http.Request) (*http.Response, error) {
+		r.URL.Scheme, r.URL.Host, r.Host = "http", local, local
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	for url, want := range map[string]string{
+		"https://API.example.org": "api.example.org", "https://api.example.org:443": "api.example.org", "https://api.example.org:/": "api.example.org",
+		"http://api.example.org:80": "api.example.org", "http://api.example.org:443": "api.example.org:443", "https://api.example.org:8443": "api.example.org:8443",
+		"https://[2001:db8::1]:443": "[2001:db8::1]",
+	} {
+		secret := w.secret()
+		secret["METAL_API_URL"] = []byte(url)
+		connected, err := w.description(redirected).Connect(t.Context(), driver.Account{SecretName: "metal", Region: metalstackfake.Project}, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := accountOf(t, connected); got != "metalstack/"+want+"/"+metalstackfake.Project {
+			t.Errorf("%s: the account is %q", url, got)
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -60,7 +61,7 @@ type Driver struct {
 	client  *client
 	clock   clock.PassiveClock
 	project string
-	// api is the host and the path of the API.
+	// api is the host and the path of the API, in one form.
 	api string
 
 	images, lookups expiring.Map[string, any]
@@ -89,13 +90,24 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	}
 	d := &Driver{
 		client: newClient(found, transport), clock: options.Clock, project: account.Region,
-		api: strings.ToLower(found.url.Host) + strings.TrimSuffix(found.url.Path, "/"),
+		api: hostOf(found.url) + strings.TrimSuffix(found.url.Path, "/"),
 	}
-	d.images.Clock, d.images.TTL = options.Clock, imageTTL
-	d.lookups.Clock, d.lookups.TTL = options.Clock, lookupTTL
+	d.images.Clock, d.images.TTL, d.images.Max = options.Clock, imageTTL, maxLookups
+	d.lookups.Clock, d.lookups.TTL, d.lookups.Max = options.Clock, lookupTTL, maxLookups
 	d.holdings.Clock, d.holdings.TTL = options.Clock, memoryTTL
 	d.freed.Clock, d.freed.TTL = options.Clock, claimWindow
 	return d, nil
+}
+
+// hostOf returns the host of a URL, with its port unless that is the one of the scheme.
+func hostOf(of *url.URL) string {
+	host := strings.ToLower(of.Host)
+	for scheme, port := range map[string]string{"https": ":443", "http": ":80"} {
+		if of.Scheme == scheme {
+			host = strings.TrimSuffix(host, port)
+		}
+	}
+	return strings.TrimSuffix(host, ":") // an empty port is the scheme's, too
 }
 
 // Get implements driver.Driver. Without a provider ID, a machine that may still be allocated is not reported as missing.

@@ -153,8 +153,14 @@ func TestRefusals(t *testing.T) {
 		"network":         {func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = "gone" }, nil, driver.IsInvalidConfiguration, `spec.privateNetworks: there is no network "gone"`},
 		"public network":  {func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = metalstackfake.Internet }, nil, driver.IsInvalidConfiguration, `spec.privateNetworks: the network "internet" is in the partition`},
 		"further network": {func(s *infrav1.MetalStackMachineSpec) { s.Networks = []infrav1.MetalStackNetwork{{NetworkID: "gone"}} }, nil, driver.IsInvalidConfiguration, `spec.networks[0].networkID`},
-		"layout":          {func(s *infrav1.MetalStackMachineSpec) { s.FilesystemLayout = "gone" }, nil, driver.IsInvalidConfiguration, `spec.filesystemLayout`},
-		"address":         {func(s *infrav1.MetalStackMachineSpec) { s.IPs = []string{"203.0.113.77"} }, nil, driver.IsInvalidConfiguration, `spec.ips[0]: the address 203.0.113.77 is not allocated`},
+		"second private network": {func(s *infrav1.MetalStackMachineSpec) {
+			s.Networks = []infrav1.MetalStackNetwork{{NetworkID: metalstackfake.Internet}, {NetworkID: metalstackfake.DualNetwork}}
+		}, nil, driver.IsInvalidConfiguration, `spec.networks[1].networkID: the network "` + metalstackfake.DualNetwork + `" is a private one that is not shared`},
+		"super network": {func(s *infrav1.MetalStackMachineSpec) {
+			s.Networks = []infrav1.MetalStackNetwork{{NetworkID: metalstackfake.SuperNetwork}}
+		}, nil, driver.IsInvalidConfiguration, `spec.networks[0].networkID: the network "super-a" is a super network`},
+		"layout":  {func(s *infrav1.MetalStackMachineSpec) { s.FilesystemLayout = "gone" }, nil, driver.IsInvalidConfiguration, `spec.filesystemLayout`},
+		"address": {func(s *infrav1.MetalStackMachineSpec) { s.IPs = []string{"203.0.113.77"} }, nil, driver.IsInvalidConfiguration, `spec.ips[0]: the address 203.0.113.77 is not allocated`},
 		"address of no network": {func(s *infrav1.MetalStackMachineSpec) { s.IPs = []string{metalstackfake.StaticIP} }, nil, driver.IsInvalidConfiguration,
 			`spec.ips[0]: the address 203.0.113.129 is in none of the networks`},
 		"no machine of the size": {func(s *infrav1.MetalStackMachineSpec) { s.Size = metalstackfake.NoMachines }, nil, driver.IsInsufficientCapacity, `no capacity for "g1-medium-x86" in "fra-equ01": the metal-api: 422`},

@@ -4,8 +4,10 @@
 package metalstack_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -533,4 +535,62 @@ func TestFullNetwork(t *testing.T) {
 	if requests, machines := w.cloud.Count("allocateMachine"), len(listProviderIDs(t, d)); requests != machines {
 		t.Errorf("%d machines were requested and %d allocated", requests, machines)
 	}
+}
+
+// fullFamily is a transport with which no address of one family can be allocated any more.
+type fullFamily struct {
+	cloud  *metalstackfake.Cloud
+	family string
+}
+
+func (f fullFamily) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/ip/allocate") {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(f.family)) {
+			f.cloud.RefuseOperation("allocateIP", http.StatusInternalServerError, "Internal cannot allocate free ip in ipam, no ips left")
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// TestOneFamilyHasNoAddresses: the attempts take no addresses of the other family.
+func TestOneFamilyHasNoAddresses(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	d := w.connectThrough(t, fullFamily{w.cloud, "IPv6"})
+	req := newRequest(t, identity)
+	req.Config = newConfig(t, func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = metalstackfake.DualNetwork })
+	for range 4 {
+		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) || driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want a transient error", err)
+		}
+		if left := w.cloud.Leftovers(); len(left) > 0 {
+			t.Fatalf("%q is left", left)
+		}
+		w.advance(2 * time.Minute)
+	}
+}
+
+// TestAddressThatStaysAfterARefusal: no machine can be allocated with it, so nobody waits until it is old.
+func TestAddressThatStaysAfterARefusal(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	d := w.connect(t)
+	w.cloud.RefuseOperation("allocateMachine", http.StatusUnprocessableEntity, "try again later")
+	w.cloud.RefuseOperation("freeIP", http.StatusInternalServerError, "injected error")
+	if _, err := d.Create(t.Context(), newRequest(t, identity)); err == nil || driver.IsUnfinished(err) {
+		t.Fatalf("got %v", err)
+	}
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Fatalf("%q is left, want the address", left)
+	}
+	mustCreate(t, d, identity)
+	if allocated := w.cloud.Count("allocateIP"); allocated != 1 {
+		t.Errorf("%d addresses were allocated, want the one that stayed", allocated)
+	}
+	wantDeleted(t, w, d, identity)
 }

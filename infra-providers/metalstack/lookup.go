@@ -27,6 +27,8 @@ const (
 	// lookupTTL is how long sizes and networks are cached, and imageTTL how long the newest image is.
 	lookupTTL = 10 * time.Minute
 	imageTTL  = time.Minute
+	// maxLookups is how many answers of each kind are cached at most.
+	maxLookups = 1000
 	// expiryWarning is how long before an image expires a template warns of it.
 	expiryWarning = 14 * 24 * time.Hour
 )
@@ -146,10 +148,17 @@ func (d *Driver) missing(ctx context.Context, config InstanceConfig) error {
 		}
 	}
 	for n, wanted := range spec.Networks {
-		if _, err := d.network(ctx, wanted.NetworkID); isNotFound(err) {
-			return driver.InvalidField(fmt.Sprintf("spec.networks[%d].networkID", n), "there is no network %q", wanted.NetworkID)
-		} else if err != nil {
+		field := fmt.Sprintf("spec.networks[%d].networkID", n)
+		found, err := d.network(ctx, wanted.NetworkID)
+		switch {
+		case isNotFound(err):
+			return driver.InvalidField(field, "there is no network %q", wanted.NetworkID)
+		case err != nil:
 			return err
+		case value(found.Privatesuper) || value(found.Underlay):
+			return driver.InvalidField(field, "the network %q is a super network of private ones or the underlay, which no machine can be in", wanted.NetworkID)
+		case found.Parentnetworkid != "" && !found.Shared:
+			return driver.InvalidField(field, "the network %q is a private one that is not shared, and a machine has only one of these", wanted.NetworkID)
 		}
 	}
 	return d.missingIP(ctx, config)

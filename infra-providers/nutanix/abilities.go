@@ -51,7 +51,7 @@ func (d *Driver) Capacity(ctx context.Context, config InstanceConfig) (driver.Ca
 		return driver.Capacity{}, toError(err)
 	}
 	spec := config.Spec
-	disk := ptr.Deref(image.SizeBytes, 0)
+	disk := image.Bytes
 	if spec.SystemDisk.SizeGiB != nil {
 		disk = *spec.SystemDisk.SizeGiB << 30
 	}
@@ -79,7 +79,7 @@ func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.I
 	if err != nil {
 		return driver.Image{}, toError(err)
 	}
-	return driver.Image{ID: ptr.Deref(found.ExtId, "")}, nil
+	return driver.Image{ID: found.ID}, nil
 }
 
 // Tag implements driver.Tagger. The owner is in the description of the virtual machine.

@@ -196,6 +196,7 @@ func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceC
 		}
 		return &driver.UnfinishedError{Err: errCreating}
 	}
+	d.owners.Delete(ownerValue(req.Identity.Owner)) // it may be gone
 	d.creations.Fail(req.Identity, vmObject)
 	return toTaskError(task, "creating the virtual machine")
 }
@@ -304,21 +305,24 @@ func (d *Driver) ownerCategory(ctx context.Context, owner driver.Owner) (string,
 	if known, ok := d.owners.Get(value); ok {
 		return known, nil
 	}
+	var refusal error
 	found, err := d.prism.Category(ctx, ownerKey, value)
 	if err == nil && found == nil {
 		created := tasks.NewCategory()
 		created.Key, created.Value = ptr.To(ownerKey), &value
 		created.Description = ptr.To("Virtual machines of a Cluster of Cluster API, created by Drover")
-		// Another caller may have created it a moment ago, which is a refusal.
-		if err := d.prism.CreateCategory(ctx, created, randomUUID(uuid.New())); err != nil && !isRefusal(err) || driver.IsUnauthorized(toError(err)) {
-			return "", fmt.Errorf("creating the category %s of the Cluster: %w", ownerKey, toError(err))
+		refusal = d.prism.CreateCategory(ctx, created, randomUUID(uuid.New()))
+		if refusal != nil && !isRefusal(refusal) || driver.IsUnauthorized(toError(refusal)) {
+			return "", fmt.Errorf("creating the category %s of the Cluster: %w", ownerKey, toError(refusal))
 		}
 		found, err = d.prism.Category(ctx, ownerKey, value)
 	}
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("reading the category %s of the Cluster: %w", ownerKey, toError(err))
-	case found == nil || found.ExtId == nil:
+	case found == nil && refusal != nil && !isConflict(refusal): // not because another caller created it a moment ago
+		return "", fmt.Errorf("creating the category %s of the Cluster: %w", ownerKey, toError(refusal))
+	case found == nil || !request.IsUUID(ptr.Deref(found.ExtId, "")):
 		return "", &driver.UnfinishedError{Err: errors.New("Prism Central does not show the category of the Cluster yet")} //nolint:staticcheck // it is a name
 	}
 	d.owners.Set(value, *found.ExtId)

@@ -135,7 +135,7 @@ func TestOldVersions(t *testing.T) {
 			id := identity
 			id.UID, id.Name = "other", "worker-2"
 			_, err := create(t, d, newRequest(id, project))
-			if able := want != "v4.0"; able && err != nil || !able && !driver.IsInvalidConfiguration(err) {
+			if able := want != "v4.0"; able && err != nil || !able && (err == nil || driver.IsInvalidConfiguration(err) == (version == "none")) {
 				t.Errorf("creating in a project: got %v", err)
 			}
 		})

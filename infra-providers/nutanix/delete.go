@@ -67,13 +67,17 @@ func (d *Driver) deleteVM(ctx context.Context, vm virtualMachine) error {
 // detach detaches a volume group, unless that is under way.
 func (d *Driver) detach(ctx context.Context, group, vmID string) error {
 	key := group + "/" + vmID
-	if detaching, err := d.isChanging(ctx, key); err != nil || detaching {
+	task, err := d.changeOf(ctx, key)
+	if hasSucceeded(task) {
+		d.changes.Delete(key) // if it is still attached when it is read next, it was attached again
+	}
+	if err != nil || task != nil {
 		return err
 	}
-	task, err := d.prism.DetachVolumeGroup(ctx, group, vmID, randomUUID(uuid.New()))
+	begun, err := d.prism.DetachVolumeGroup(ctx, group, vmID, randomUUID(uuid.New()))
 	if err != nil {
 		return toError(err)
 	}
-	d.changes.Set(key, task.TaskID)
+	d.changes.Set(key, begun.TaskID)
 	return nil
 }

@@ -147,6 +147,10 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				return
 			}
 			instance := toInstance(vm, clusters)
+			if instance.Identity.UID != "" && !request.IsUUID(instance.ID) {
+				yield(driver.Instance{}, errNoID)
+				return
+			}
 			if d.changes.Has(instance.ID) {
 				instance.State, instance.PollAfter = driver.Stopping, pollInterval
 			}
@@ -243,8 +247,8 @@ func (d *Driver) listed(ctx context.Context, id driver.Identity) (found []driver
 			return nil, toError(err)
 		}
 		for n := range named {
-			if instance := toInstance(&named[n], nil); instance.Identity.UID == id.UID {
-				found = append(found, instance)
+			if found, err = appendOf(found, &named[n], id); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -255,11 +259,28 @@ func (d *Driver) listed(ctx context.Context, id driver.Identity) (found []driver
 		if err != nil {
 			return nil, toError(err)
 		}
-		if instance := toInstance(vm, nil); instance.Identity.UID == id.UID {
-			found = append(found, instance)
+		if found, err = appendOf(found, vm, id); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// maxOfUID is how many virtual machines may have one UID. Each is read, and a server that a Secret names may list any number.
+const maxOfUID = 100
+
+// appendOf appends a virtual machine that has the UID of an identity.
+func appendOf(found []driver.Instance, vm *config.Vm, id driver.Identity) ([]driver.Instance, error) {
+	instance := toInstance(vm, nil)
+	switch {
+	case instance.Identity.UID != id.UID:
+		return found, nil
+	case !request.IsUUID(instance.ID):
+		return nil, errNoID
+	case len(found) >= maxOfUID:
+		return nil, fmt.Errorf("more than %d virtual machines have the UID of this machine in their description: remove it from those that are not this machine's", maxOfUID)
+	}
+	return append(found, instance), nil
 }
 
 // read returns a virtual machine by its ID, or nothing.
@@ -295,17 +316,23 @@ func (d *Driver) readTask(ctx context.Context, id string) (*tasks.Task, error) {
 // isChanging reports whether a task that this process started still deletes or detaches something. One that has failed, or that
 // is not known any more, is forgotten, so that it is started again.
 func (d *Driver) isChanging(ctx context.Context, what string) (bool, error) {
+	task, err := d.changeOf(ctx, what)
+	return task != nil, err
+}
+
+// changeOf returns the task that this process started to delete or detach something, or nil.
+func (d *Driver) changeOf(ctx context.Context, what string) (*tasks.Task, error) {
 	taskID, ok := d.changes.Get(what)
 	if !ok {
-		return false, nil
+		return nil, nil
 	}
 	task, err := d.readTask(ctx, taskID)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if task == nil || hasEnded(task) && !hasSucceeded(task) {
 		d.changes.Delete(what)
-		return false, nil
+		return nil, nil
 	}
-	return true, nil
+	return task, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ var (
 	errGivingUp = errors.New("the virtual machine could not be started and is being deleted")
 )
 
+// errNoID means that an answer cannot be used. It is never taken for the absence of a virtual machine.
+var errNoID = errors.New("Prism Central lists a virtual machine of Drover without an ID") //nolint:staticcheck // it is a name
+
 // The groups of errors that Prism Central names.
 const (
 	etagMismatch = "VM_ETAG_MISMATCH"
@@ -48,10 +52,10 @@ func toError(err error) error {
 	}
 	switch {
 	case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
-		return &driver.UnauthorizedError{Err: answer}
+		return &driver.UnauthorizedError{Err: stable(answer)}
 	case answer.Status == http.StatusTooManyRequests, strings.HasPrefix(answer.Group, rateLimited):
 		pause, _ := driver.ParseRetryAfter(answer.Header, time.Now())
-		return &driver.RateLimitedError{RetryAfter: pause, Err: answer}
+		return &driver.RateLimitedError{RetryAfter: pause, Err: stable(answer)}
 	case answer.Status == http.StatusPreconditionFailed, answer.Group == etagMismatch:
 		return &driver.UnfinishedError{Err: errors.New("the virtual machine was changed a moment ago, and is read again")}
 	default:
@@ -59,8 +63,14 @@ func toError(err error) error {
 	}
 }
 
-// stable returns the text of an answer.
-func stable(answer *prism.AnswerError) error { return errors.New(answer.Error()) }
+// uuids are in texts of Prism Central: of the virtual machine that was not created, of hosts and of tasks. Each attempt has others,
+// and a condition would change with each.
+var uuids = regexp.MustCompile(`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`)
+
+func withoutUUIDs(text string) string { return uuids.ReplaceAllString(text, "…") }
+
+// stable returns the text of an answer, which is the same for each attempt.
+func stable(answer *prism.AnswerError) error { return errors.New(withoutUUIDs(answer.Error())) }
 
 // toCreateError converts an error of a creation. What is invalid is an invalid spec.
 func toCreateError(err error) error {
@@ -110,12 +120,18 @@ func isRefusal(err error) bool {
 	return ok && answer.Status >= http.StatusBadRequest && answer.Status < http.StatusInternalServerError && answer.Status != http.StatusRequestTimeout
 }
 
+// isConflict reports whether Prism Central answered that what was to be created exists.
+func isConflict(err error) bool {
+	answer, ok := errors.AsType[*prism.AnswerError](err)
+	return ok && answer.Status == http.StatusConflict
+}
+
 // toTaskError returns why a task has failed. Its codes are not published, so it counts as one that may pass.
 func toTaskError(task *tasks.Task, action string) error {
 	for _, message := range task.ErrorMessages {
-		return fmt.Errorf("%s: %s: %s", action, ptr.Deref(message.Code, "no code"), ptr.Deref(message.Message, "Prism Central gave no reason"))
+		return fmt.Errorf("%s: %s: %s", action, ptr.Deref(message.Code, "no code"), withoutUUIDs(ptr.Deref(message.Message, "Prism Central gave no reason")))
 	}
-	return fmt.Errorf("%s: %s", action, ptr.Deref(task.LegacyErrorMessage, "Prism Central gave no reason"))
+	return fmt.Errorf("%s: %s", action, withoutUUIDs(ptr.Deref(task.LegacyErrorMessage, "Prism Central gave no reason")))
 }
 
 // isRetryable reports whether a task failed for a reason that passes by itself, or was cancelled.

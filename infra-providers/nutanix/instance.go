@@ -162,7 +162,9 @@ func createdVM(task *tasks.Task) string {
 	}
 	for _, entity := range task.EntitiesAffected {
 		if rel := ptr.Deref(entity.Rel, ""); strings.HasPrefix(rel, "vmm:ahv:") && strings.HasSuffix(rel, ":vm") {
-			return ptr.Deref(entity.ExtId, "")
+			if id := ptr.Deref(entity.ExtId, ""); request.IsUUID(id) {
+				return id
+			}
 		}
 	}
 	return ""

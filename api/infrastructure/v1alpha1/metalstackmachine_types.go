@@ -177,7 +177,7 @@ type MetalStackPrivateNetwork struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$`
 	Partition string `json:"partition,omitempty"`
 
-	// networkID is the ID of the network, which must belong to the project or be shared.
+	// networkID is the ID of the network, which must belong to the project.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -50,6 +50,13 @@ func (s sizeless) FindImage(ctx context.Context, config fake.Config) (driver.Ima
 	return s.images.FindImage(ctx, config)
 }
 
+// expiring is a cloud whose images expire.
+type expiring struct{ driver.Driver[fake.Config] }
+
+func (expiring) FindImage(context.Context, fake.Config) (driver.Image, error) {
+	return driver.Image{ID: "image-1", Warning: "it expires at 2026-12-01T00:00:00Z"}, nil
+}
+
 // failing is the fake cloud, whose calls fail with the error.
 func failing(failure *error) *fake.Cloud {
 	return fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: *failure} }})
@@ -229,6 +236,10 @@ func TestReasonsOfReady(t *testing.T) {
 			sizeless{fake.New(fake.Options{}), fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "small", Zone: "linux-arm64"},
 			metav1.Condition{Status: "True", Reason: "Valid", Message: `the image is "image-2"`},
 			33 * time.Minute, infrav1.NodeInfo{Architecture: "arm64"},
+		},
+		"an image that can be used and has a warning": {
+			expiring{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "small"},
+			metav1.Condition{Status: "True", Reason: "Valid", Message: `the image is "image-1": it expires at 2026-12-01T00:00:00Z`}, 33 * time.Minute, none,
 		},
 		"a driver without optional abilities": {
 			unreachable{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "xlarge"},

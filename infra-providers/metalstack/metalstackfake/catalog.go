@@ -29,6 +29,8 @@ const (
 	// OtherNetwork belongs to another project.
 	OtherNetwork = "8fa5e6b1-0000-4000-8000-00000000000e"
 	Internet     = "internet"
+	// SuperNetwork is what private networks are taken from. No machine can be in it.
+	SuperNetwork = "super-a"
 	// TinyNetwork is a private network with two addresses.
 	TinyNetwork = "8fa5e6b1-0000-4000-8000-00000000000f"
 
@@ -78,6 +80,7 @@ var networks = map[string]network{
 	OtherNetwork: {PartitionA, OtherProject, "super-a", prefixes("10.134.0.0/22")},
 	TinyNetwork:  {PartitionA, Project, "super-a", prefixes("10.135.0.0/30")},
 	Internet:     {"", "", "", prefixes("203.0.113.0/24")},
+	SuperNetwork: {PartitionA, "", "", prefixes("10.128.0.0/9")},
 }
 
 func prefixes(texts ...string) (all []netip.Prefix) {

@@ -208,6 +208,9 @@ func gatherNetworks(body models.V1MachineAllocateRequest) (auto map[string]bool,
 		if !ok {
 			return nil, "", notFound("network", *wanted.Networkid)
 		}
+		if *wanted.Networkid == SuperNetwork {
+			return nil, "", unprocessable("unable to gather networks:private super networks are not allowed to be set explicitly")
+		}
 		if of.parent != "" && private != "" {
 			return nil, "", unprocessable("unable to gather networks:multiple private networks are specified")
 		}

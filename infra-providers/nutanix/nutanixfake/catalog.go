@@ -22,6 +22,8 @@ const (
 	// Subnet and Container are their subnet and their storage container.
 	Subnet    = "vlan-10"
 	Container = "default-container"
+	// Overlay is a subnet of a VPC. It names one cluster, and serves all.
+	Overlay = "overlay-1"
 	// Image is an image, AmbiguousImage the name of two, ISOImage that of an ISO image.
 	Image          = "ubuntu-24.04"
 	AmbiguousImage = "rocky-9"
@@ -92,6 +94,10 @@ func (c *Cloud) fill() {
 		container.ContainerExtId, container.Name, container.ClusterExtId = ptr.To(uuid(containerKind, n)), ptr.To(Container), cluster.ExtId
 		c.containers = append(c.containers, *container)
 	}
+	overlay := networks.NewSubnet()
+	overlay.ExtId, overlay.Name, overlay.ClusterReference = ptr.To(uuid(subnetKind, len(clusterNames))), ptr.To(Overlay), ptr.To(uuid(clusterKind, 0))
+	overlay.SubnetType = networks.SUBNETTYPE_OVERLAY.Ref()
+	c.subnets = append(c.subnets, *overlay)
 	for n, name := range []string{Image, AmbiguousImage, AmbiguousImage, ISOImage} {
 		image := content.NewImage()
 		image.ExtId, image.Name, image.SizeBytes = ptr.To(uuid(imageKind, n)), &name, ptr.To[int64](10<<30)

@@ -304,6 +304,29 @@ func (c *Cloud) Attach(id string) func() bool {
 	defer c.mu.Unlock()
 	c.serial++
 	group := uuid(groupKind, c.serial)
+	c.attach(id, group)
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, exists := c.groups[group]
+		delete(c.groups, group)
+		return exists
+	}
+}
+
+// Reattach attaches the volume groups that are attached to nothing to a virtual machine.
+func (c *Cloud) Reattach(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for group, vm := range c.groups {
+		if vm == "" {
+			c.serial++
+			c.attach(id, group)
+		}
+	}
+}
+
+func (c *Cloud) attach(id, group string) {
 	c.groups[group] = id
 	reference := config.NewADSFVolumeGroupReference()
 	reference.VolumeGroupExtId = &group
@@ -315,13 +338,6 @@ func (c *Cloud) Attach(id string) func() bool {
 	vm := c.vms[id]
 	vm.Disks = append(vm.Disks, *disk)
 	vm.version++
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, exists := c.groups[group]
-		delete(c.groups, group)
-		return exists
-	}
 }
 
 // Untag removes tags from the description of a virtual machine, and returns a function that reports whether it still exists, and

@@ -226,7 +226,7 @@ func (c *Cloud) check(vm *config.Vm) error {
 	}
 	for _, nic := range vm.Nics {
 		if !slices.ContainsFunc(c.subnets, func(s networks.Subnet) bool {
-			return *s.ExtId == *nic.NetworkInfo.Subnet.ExtId && *s.ClusterReference == *vm.Cluster.ExtId
+			return *s.ExtId == *nic.NetworkInfo.Subnet.ExtId && (*s.ClusterReference == *vm.Cluster.ExtId || s.SubnetType != nil)
 		}) {
 			return invalid("$.nics[0].networkInfo.subnet", "there is no subnet")
 		}

@@ -5,6 +5,7 @@ package prism
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -153,8 +154,14 @@ func (c *Client) CreateCategory(ctx context.Context, category *tasks.Category, r
 	return err
 }
 
-// HasProjects reports whether the API knows the project of a virtual machine.
+// errUnnamed means that something answered that Prism Central does not name its version, as a proxy may.
+var errUnnamed = errors.New("Prism Central did not name the version of its API, and projects need version 4.1") //nolint:staticcheck // it is a name
+
+// HasProjects reports whether the API knows the project of a virtual machine. It fails while the version is not known.
 func (c *Client) HasProjects(ctx context.Context) (bool, error) {
 	minor, err := c.minor(ctx, vmm)
+	if err == nil && minor == 0 && c.unnamed.Has(vmm) {
+		return false, errUnnamed
+	}
 	return minor >= 1, err
 }

@@ -42,8 +42,12 @@ const (
 // maxMinor is the minor version of version 4 whose types this package has.
 const maxMinor = 2
 
-// versionLifetime is how long a negotiated version is used before it is read again.
-const versionLifetime = time.Hour
+// versionLifetime is how long a negotiated version is used before it is read again, and unnamedLifetime how long the oldest is
+// used where none is named: that may be the answer of a proxy.
+const (
+	versionLifetime = time.Hour
+	unnamedLifetime = time.Minute
+)
 
 // callTimeout bounds one call. An answer that takes longer counts as lost.
 const callTimeout = 30 * time.Second
@@ -62,14 +66,16 @@ type Client struct {
 	login    Login
 	http     http.Client
 	pageSize int
-	// versions are the negotiated ones, by namespace.
+	// versions are the negotiated ones, by namespace, and unnamed the namespaces whose version was not named a moment ago.
 	versions expiring.Map[string, int]
+	unnamed  expiring.Map[string, struct{}]
 }
 
 // New returns a client that sends its requests with a transport, and makes no call.
 func New(login Login, transport http.RoundTripper, pageSize int, clock clock.PassiveClock) *Client {
 	c := &Client{login: login, http: http.Client{Transport: transport, Timeout: callTimeout, CheckRedirect: egress.NoRedirects}, pageSize: pageSize}
 	c.versions.Clock, c.versions.TTL = clock, versionLifetime
+	c.unnamed.Clock, c.unnamed.TTL = clock, unnamedLifetime
 	return c
 }
 
@@ -181,9 +187,13 @@ func (c *Client) minor(ctx context.Context, namespace string) (int, error) {
 	if known, ok := c.versions.Get(namespace); ok {
 		return known, nil
 	}
+	if c.unnamed.Has(namespace) {
+		return 0, nil
+	}
 	answer, err := c.do(ctx, call{method: http.MethodOptions, namespace: namespace}, "/api/"+namespace+"/unversioned/info")
 	if refused := (*AnswerError)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
-		answer, err = Answer{Data: json.RawMessage(`"v4.0"`)}, nil
+		c.unnamed.Set(namespace, struct{}{})
+		return 0, nil
 	}
 	if err != nil {
 		return 0, err

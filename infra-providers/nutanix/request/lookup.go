@@ -62,14 +62,32 @@ var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-
 // IsUUID reports whether a text is the ID of an entity.
 func IsUUID(text string) bool { return uuidPattern.MatchString(text) }
 
+// Image is an image.
+type Image struct {
+	ID string
+	// Bytes is its size.
+	Bytes int64
+	iso   bool
+}
+
 // Image returns the image of a spec. A name must be that of one image.
-func (l *Lookup) Image(ctx context.Context, want infrav1.NutanixImage) (*content.Image, error) {
-	found, err := lookup.Cached(&l.answers, "image", want, func() (*content.Image, error) { return l.image(ctx, want) })
+func (l *Lookup) Image(ctx context.Context, want infrav1.NutanixImage) (Image, error) {
+	found, err := lookup.Cached(&l.answers, "image", want, func() (Image, error) {
+		found, err := l.image(ctx, want)
+		if err != nil {
+			return Image{}, err
+		}
+		id := ptr.Deref(found.ExtId, "")
+		if !IsUUID(id) || want.UUID != "" && !strings.EqualFold(id, want.UUID) {
+			return Image{}, errors.New("Prism Central answered with an image that has no ID, or another one") //nolint:staticcheck // it is a name
+		}
+		return Image{ID: id, Bytes: ptr.Deref(found.SizeBytes, 0), iso: ptr.Deref(found.Type, content.IMAGETYPE_UNKNOWN) == content.IMAGETYPE_ISO_IMAGE}, nil
+	})
 	if err != nil {
-		return nil, err
+		return Image{}, err
 	}
-	if ptr.Deref(found.Type, content.IMAGETYPE_UNKNOWN) == content.IMAGETYPE_ISO_IMAGE {
-		return nil, driver.InvalidField("spec.image", "it is an ISO image, and a disk image is needed")
+	if found.iso {
+		return Image{}, driver.InvalidField("spec.image", "it is an ISO image, and a disk image is needed")
 	}
 	return found, nil
 }
@@ -106,7 +124,7 @@ type Cluster struct {
 	PrismCentral bool
 }
 
-// Clusters returns all clusters.
+// Clusters returns all clusters that have an ID.
 func (l *Lookup) Clusters(ctx context.Context) ([]Cluster, error) {
 	return lookup.Cached(&l.answers, "clusters", nil, func() ([]Cluster, error) {
 		found, err := l.api.Clusters(ctx)
@@ -115,7 +133,9 @@ func (l *Lookup) Clusters(ctx context.Context) ([]Cluster, error) {
 		}
 		all := make([]Cluster, 0, len(found))
 		for _, cluster := range found {
-			all = append(all, toCluster(cluster))
+			if IsUUID(ptr.Deref(cluster.ExtId, "")) {
+				all = append(all, toCluster(cluster))
+			}
 		}
 		return all, nil
 	})
@@ -158,20 +178,41 @@ func (l *Lookup) Cluster(ctx context.Context, nameOrID string) (Cluster, error) 
 	}
 }
 
-// subnet returns the ID of a subnet. A name must be that of one subnet that the cluster has; one of a VPC belongs to no cluster.
+// place is a subnet or a storage container, which is all that is kept of it.
+type place struct {
+	id string
+	// clusters are those that have it; everywhere is true for one that belongs to none.
+	clusters   []string
+	everywhere bool
+}
+
+// subnet returns the ID of a subnet. A name must be that of one subnet that the cluster has; one of a VPC belongs to no cluster,
+// whichever one it names.
 func (l *Lookup) subnet(ctx context.Context, cluster, nameOrID, field string) (string, error) {
 	if IsUUID(nameOrID) {
 		return nameOrID, nil
 	}
-	all, err := lookup.Cached(&l.answers, "subnet", nameOrID, func() ([]networks.Subnet, error) { return l.api.SubnetsByName(ctx, nameOrID) })
+	all, err := lookup.Cached(&l.answers, "subnet", nameOrID, func() (all []place, err error) {
+		found, err := l.api.SubnetsByName(ctx, nameOrID)
+		for n := range found {
+			s := &found[n]
+			if ptr.Deref(s.Name, "") != nameOrID {
+				continue
+			}
+			of := place{id: ptr.Deref(s.ExtId, ""), everywhere: ptr.Deref(s.SubnetType, networks.SUBNETTYPE_UNKNOWN) == networks.SUBNETTYPE_OVERLAY}
+			if s.ClusterReference != nil {
+				of.clusters = append(of.clusters, *s.ClusterReference)
+			}
+			of.clusters = append(of.clusters, s.ClusterReferenceList...)
+			of.everywhere = of.everywhere || len(of.clusters) == 0 && s.VpcReference != nil
+			all = append(all, of)
+		}
+		return all, err
+	})
 	if err != nil {
 		return "", err
 	}
-	return only(all, "subnets", nameOrID, field, func(s networks.Subnet) (string, bool) {
-		ofCluster := ptr.Deref(s.ClusterReference, "") == cluster || slices.Contains(s.ClusterReferenceList, cluster) ||
-			s.ClusterReference == nil && len(s.ClusterReferenceList) == 0 && s.VpcReference != nil
-		return ptr.Deref(s.ExtId, ""), ofCluster && ptr.Deref(s.Name, "") == nameOrID
-	})
+	return only(all, "subnets", cluster, nameOrID, field)
 }
 
 // storageContainer returns the ID of a storage container, empty for the default.
@@ -179,23 +220,27 @@ func (l *Lookup) storageContainer(ctx context.Context, cluster, nameOrID, field 
 	if nameOrID == "" || IsUUID(nameOrID) {
 		return nameOrID, nil
 	}
-	all, err := lookup.Cached(&l.answers, "storage container", nameOrID, func() ([]clusters.StorageContainer, error) {
-		return l.api.StorageContainersByName(ctx, nameOrID)
+	all, err := lookup.Cached(&l.answers, "storage container", nameOrID, func() (all []place, err error) {
+		found, err := l.api.StorageContainersByName(ctx, nameOrID)
+		for n := range found {
+			if s := &found[n]; ptr.Deref(s.Name, "") == nameOrID {
+				all = append(all, place{id: ptr.Deref(s.ContainerExtId, ""), clusters: []string{ptr.Deref(s.ClusterExtId, "")}})
+			}
+		}
+		return all, err
 	})
 	if err != nil {
 		return "", err
 	}
-	return only(all, "storage containers", nameOrID, field, func(s clusters.StorageContainer) (string, bool) {
-		return ptr.Deref(s.ContainerExtId, ""), ptr.Deref(s.ClusterExtId, "") == cluster && ptr.Deref(s.Name, "") == nameOrID
-	})
+	return only(all, "storage containers", cluster, nameOrID, field)
 }
 
-// only returns the ID of the one entity that matches.
-func only[T any](all []T, kind, name, field string, match func(T) (id string, ok bool)) (string, error) {
+// only returns the ID of the one place that a cluster has.
+func only(all []place, kind, cluster, name, field string) (string, error) {
 	var ids []string
 	for _, each := range all {
-		if id, ok := match(each); ok {
-			ids = append(ids, id)
+		if each.everywhere || slices.Contains(each.clusters, cluster) {
+			ids = append(ids, each.id)
 		}
 	}
 	switch {
@@ -203,28 +248,30 @@ func only[T any](all []T, kind, name, field string, match func(T) (id string, ok
 		return "", driver.InvalidField(field, "the cluster has no %q among its %s", name, kind)
 	case len(ids) > 1:
 		return "", driver.InvalidField(field, "%d %s of the cluster have the name %q: name one by its UUID", len(ids), kind, name)
-	case ids[0] == "":
+	case !IsUUID(ids[0]):
 		return "", errors.New("Prism Central lists " + kind + " without IDs")
 	}
 	return ids[0], nil
 }
 
-// category returns the ID of a category that a spec names.
+// category returns the ID of a category that a spec names. That there is none is not kept: it may be created next.
 func (l *Lookup) category(ctx context.Context, want infrav1.NutanixCategory, field string) (string, error) {
-	found, err := lookup.Cached(&l.answers, "category", want, func() (*tasks.Category, error) { return l.api.Category(ctx, want.Key, want.Value) })
-	if err != nil {
-		return "", err
-	}
-	if found == nil || found.ExtId == nil {
-		return "", driver.InvalidField(field, "there is no category %q with the value %q: create it first", want.Key, want.Value)
-	}
-	return *found.ExtId, nil
+	return lookup.Cached(&l.answers, "category", want, func() (string, error) {
+		found, err := l.api.Category(ctx, want.Key, want.Value)
+		switch {
+		case err != nil:
+			return "", err
+		case found == nil || !IsUUID(ptr.Deref(found.ExtId, "")):
+			return "", driver.InvalidField(field, "there is no category %q with the value %q: create it first", want.Key, want.Value)
+		}
+		return *found.ExtId, nil
+	})
 }
 
 // References are the IDs of what a spec names.
 type References struct {
 	Cluster Cluster
-	Image   *content.Image
+	Image   Image
 	// Subnets are those of the network interfaces, Containers those of the system disk and the data disks; an empty one is the
 	// default of the cluster.
 	Subnets, Containers, Categories []string

@@ -107,7 +107,7 @@ func disks(input Input) (all []config.Disk) {
 		}
 		if n == 0 {
 			image := config.NewImageReference()
-			image.ImageExtId = input.References.Image.ExtId
+			image.ImageExtId = &input.References.Image.ID
 			backing.DataSource = config.NewDataSource()
 			must(backing.DataSource.SetReference(*image))
 			backing.DataSource.ReferenceItemDiscriminator_ = nil // other clients of Prism Central leave it out, too
