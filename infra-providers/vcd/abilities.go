@@ -4,15 +4,14 @@
 package vcd
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/vmware/go-vcloud-director/v3/types/v56"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"drover.io/infra-providers/driver"
 )
@@ -36,14 +35,11 @@ func (d *Driver) Capacity(ctx context.Context, config InstanceConfig) (driver.Ca
 	if err != nil {
 		return driver.Capacity{}, err
 	}
-	if sizing != nil && cpus == 0 {
-		cpus = ptr.Deref(sizing.CPUCount, 0)
-	}
-	if sizing != nil && memory == 0 {
-		memory = int64(ptr.Deref(sizing.Memory, 0))
+	if sizing != nil {
+		cpus, memory = cmp.Or(cpus, sizing.CPUCount), cmp.Or(memory, sizing.Memory)
 	}
 	if cpus == 0 || memory == 0 {
-		return driver.Capacity{}, &driver.InvalidConfigurationError{Field: "spec.cpus", Err: errors.New("the sizing policy leaves the size to the template: set cpus and memoryMB")}
+		return driver.Capacity{}, driver.InvalidField("spec.cpus", "the sizing policy leaves the size to the template: set cpus and memoryMB")
 	}
 	offered := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(cpus), resource.DecimalSI),
@@ -61,7 +57,7 @@ func (d *Driver) FindImage(ctx context.Context, config InstanceConfig) (driver.I
 	if err != nil {
 		return driver.Image{}, err
 	}
-	return driver.Image{ID: idOf(found.HREF), Architecture: architecture}, nil
+	return driver.Image{ID: idOf(found), Architecture: architecture}, nil
 }
 
 // Tag implements driver.Tagger. Director writes the metadata in a task; a call before its end fails with

@@ -11,7 +11,6 @@
 package vcd
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -45,7 +44,7 @@ const maxDescription = 256
 func NewInstanceConfig(machine *infrav1.VCDMachine, zone string) (InstanceConfig, error) {
 	spec := *machine.Spec.DeepCopy()
 	if spec.VApp == "" || spec.VDC == "" {
-		return InstanceConfig{}, &driver.InvalidConfigurationError{Field: "spec.vApp", Err: errors.New("vdc and vApp must be set")}
+		return InstanceConfig{}, driver.InvalidField("spec.vApp", "vdc and vApp must be set")
 	}
 	if zone != "" {
 		spec.PlacementPolicy = zone
@@ -98,12 +97,12 @@ func vmName(uid types.UID) string {
 // describe returns the description with which a virtual machine is created, which identifies it until it has its metadata.
 func describe(id driver.Identity) (string, error) {
 	if vmName(id.UID) == "" {
-		return "", &driver.InvalidConfigurationError{Field: "metadata.uid", Err: fmt.Errorf("%q is not the UID of an object", id.UID)}
+		return "", driver.InvalidField("metadata.uid", "%q is not the UID of an object", id.UID)
 	}
 	text := strings.Join([]string{"drover.io", id.Owner.Namespace, id.Name, id.Owner.Name, string(id.Owner.UID)}, " ")
 	if len(text) > maxDescription {
-		return "", &driver.InvalidConfigurationError{Field: "metadata.name", Err: fmt.Errorf(
-			"the names of the machine, its namespace and its Cluster have %d characters with the UID of the Cluster, and the description of a virtual machine has %d at most", len(text), maxDescription)}
+		return "", driver.InvalidField("metadata.name",
+			"the names of the machine, its namespace and its Cluster have %d characters with the UID of the Cluster, and the description of a virtual machine has %d at most", len(text), maxDescription)
 	}
 	return text, nil
 }

@@ -63,18 +63,37 @@ func (d *Driver) await(ctx context.Context, id driver.Identity) error {
 	if !ok {
 		return nil
 	}
+	err := d.outcome(ctx, last)
+	if _, read := errors.AsType[*taskError](err); err == nil || read {
+		d.steps.Delete(stepKey(id))
+	}
+	return err
+}
+
+// taskError means that a task has failed, and why.
+type taskError struct {
+	what string
+	err  error
+}
+
+func (e *taskError) Error() string { return fmt.Sprintf("%s: %v", e.what, e.err) }
+
+// Unwrap returns the cause.
+func (e *taskError) Unwrap() error { return e.err }
+
+// outcome returns nil for a task that was successful or is not kept any more, UnfinishedError for one that is in progress, and
+// taskError for one that has failed.
+func (d *Driver) outcome(ctx context.Context, last step) error {
 	var task types.Task
 	err := d.client.get(ctx, "/task/"+last.task, nil, &task)
 	switch {
 	case isAbsent(err): // tasks are kept for some time only
-		d.steps.Delete(stepKey(id))
 		return nil
 	case err != nil:
 		return err
 	case isActive(task.Status):
 		return &driver.UnfinishedError{Err: errors.New(last.what)}
 	}
-	d.steps.Delete(stepKey(id))
 	if task.Status == "success" {
 		return nil
 	}
@@ -82,7 +101,7 @@ func (d *Driver) await(ctx context.Context, id driver.Identity) error {
 	if task.Error != nil {
 		failed.code, failed.message = task.Error.MinorErrorCode, task.Error.Message
 	}
-	return fmt.Errorf("%s: %w", last.what, toError(failed))
+	return &taskError{last.what, toError(failed)}
 }
 
 // begin starts a task for a creation and fails with UnfinishedError once Director has accepted it.
@@ -177,7 +196,8 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 	if err := d.client.get(ctx, path+"/productSections", nil, &have); err != nil {
 		return err
 	}
-	if !maps.Equal(properties, propertiesOf(&have)) {
+	// What Director keeps of the template's own properties is no reason to set them again.
+	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
 		return d.begin(ctx, id, "setting the bootstrap data", http.MethodPut, path+"/productSections", types.MimeProductSection, productSection(properties))
 	}
 	entries := marks(id)

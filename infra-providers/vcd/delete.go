@@ -5,6 +5,7 @@ package vcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -45,6 +46,9 @@ func (d *Driver) remove(ctx context.Context, m machine) error {
 	if m.isBusy() {
 		return nil
 	}
+	if err := d.awaitRemoval(ctx, m); err != nil {
+		return err
+	}
 	// Everything of a virtual machine that is on or suspended is deployed. What was switched off inside the guest may be, too.
 	if m.vm.Deployed || m.vm.Status == statusOn || m.vm.Status == statusSuspended {
 		request := &types.UndeployVAppParams{Xmlns: types.XMLNamespaceVCloud, UndeployPowerAction: "powerOff"}
@@ -57,15 +61,28 @@ func (d *Driver) remove(ctx context.Context, m machine) error {
 	return d.removeBy(ctx, m, "deleting the virtual machine", http.MethodDelete, path, "", nil)
 }
 
+// awaitRemoval fails while the task of the last step of a deletion is in progress, and once if it failed.
+func (d *Driver) awaitRemoval(ctx context.Context, m machine) error {
+	last, _ := d.deleting.Get(m.id)
+	if last.task == "" {
+		return nil
+	}
+	err := d.outcome(ctx, last)
+	if _, failed := errors.AsType[*taskError](err); failed {
+		d.deleting.Set(m.id, step{})
+	}
+	return err
+}
+
 // removeBy starts a task of a deletion.
 func (d *Driver) removeBy(ctx context.Context, m machine, what, method, path, contentType string, body any) error {
-	_, err := d.client.start(ctx, method, path, contentType, body)
+	task, err := d.client.start(ctx, method, path, contentType, body)
 	switch {
 	case isAbsent(err):
 		return d.proveAbsence(ctx, m.id, err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	d.deleting.Set(m.id, true)
+	d.deleting.Set(m.id, step{idOf(task.HREF), what})
 	return nil
 }

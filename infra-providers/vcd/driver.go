@@ -31,8 +31,12 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vcdmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vcdmachinetemplates/status,verbs=patch
 
-// maxPageSize is the maximum number of records on a page.
-const maxPageSize = 128
+const (
+	// maxPageSize is the maximum number of records on a page.
+	maxPageSize = 128
+	// maxNamesakes is how many virtual machines of one name are read.
+	maxNamesakes = 100
+)
 
 // Options are the settings of the provider.
 type Options struct {
@@ -76,8 +80,9 @@ type Driver struct {
 	creations *createcache.Cache
 	// steps has the task that was started last for a creation, by machine.
 	steps expiring.Map[driver.Identity, step]
-	// deleting has the IDs of virtual machines whose deletion was requested.
-	deleting expiring.Map[string, bool]
+	// deleting has the task that was started last for the deletion of a virtual machine, by its ID. The step is zero after that
+	// has failed.
+	deleting expiring.Map[string, step]
 	answers  expiring.Map[string, any]
 
 	mu sync.Mutex
@@ -244,6 +249,9 @@ func (d *Driver) findNamed(ctx context.Context, id driver.Identity) ([]machine, 
 		if record.Name == name && idOf(record.VdcHREF) == place.vdc {
 			ids = append(ids, idOf(record.HREF))
 		}
+		if len(ids) > maxNamesakes {
+			return nil, nil, errTooMany
+		}
 	}
 	found, err := d.readAll(ctx, ids)
 	if err != nil || len(found) > 0 {
@@ -343,21 +351,30 @@ func (d *Driver) proveAbsence(ctx context.Context, id string, failed error) erro
 	return nil
 }
 
-// record is a virtual machine in a list. The type of the SDK lacks the description.
+// record is a virtual machine in a list. The type of the SDK lacks the description, and has ten times as many fields as are read.
 type record struct {
-	types.QueryResultVMRecordType
-	Description string `xml:"description,attr,omitempty"`
+	HREF        string          `xml:"href,attr"`
+	Name        string          `xml:"name,attr"`
+	ContainerID string          `xml:"container,attr"`
+	VdcHREF     string          `xml:"vdc,attr"`
+	Status      string          `xml:"status,attr"`
+	Deployed    bool            `xml:"isDeployed,attr"`
+	Busy        bool            `xml:"isBusy,attr"`
+	DateCreated string          `xml:"dateCreated,attr"`
+	Description string          `xml:"description,attr"`
+	MetaData    *types.Metadata `xml:"Metadata"`
 }
 
 // records yields the virtual machines whose names match, over all pages, and a failure last. Metadata is only in a list
 // whose fields are named.
 func (d *Driver) records(ctx context.Context, name string) iter.Seq2[*record, error] {
-	fields := []string{"name", "container", "vdc", "status", "isDeployed", "dateCreated", "description"}
+	fields := []string{"name", "container", "vdc", "status", "isDeployed", "isBusy", "dateCreated", "description"}
 	for _, key := range metadataKeys {
 		fields = append(fields, "metadata:"+key)
 	}
 	return func(yield func(*record, error) bool) {
-		for page, seen := 1, 0; ; page++ {
+		stopped := false
+		err := pages(func(page int) (int, int, error) {
 			var answer struct {
 				Total    *int      `xml:"total,attr"`
 				VMRecord []*record `xml:"VMRecord"`
@@ -369,21 +386,18 @@ func (d *Driver) records(ctx context.Context, name string) iter.Seq2[*record, er
 			if err == nil && answer.Total == nil {
 				err = errIncomplete
 			}
-			if err == nil && len(answer.VMRecord) == 0 && seen < *answer.Total && page == 1 {
-				err = errSamePage
-			}
 			if err != nil {
-				yield(nil, err)
-				return
+				return 0, 0, err
 			}
 			for _, found := range answer.VMRecord {
-				if !yield(found, nil) {
-					return
+				if stopped = !yield(found, nil); stopped {
+					return 0, 0, nil
 				}
 			}
-			if seen += len(answer.VMRecord); seen >= *answer.Total || len(answer.VMRecord) == 0 {
-				return
-			}
+			return len(answer.VMRecord), *answer.Total, nil
+		})
+		if err != nil && !stopped {
+			yield(nil, err)
 		}
 	}
 }

@@ -32,8 +32,10 @@ var (
 	errIncompleteVM = errors.New("the virtual machine is being created, or its creation failed")
 	// errBusy means that Director carries out something else.
 	errBusy = errors.New("an operation on the vApp or the virtual machine is in progress")
-	// errSamePage means that a list does not end.
-	errSamePage = errors.New("the list of Cloud Director does not end")
+	// errChanged means that a list may lack something, because its pages do not fit together.
+	errChanged = errors.New("the list of Cloud Director changed while it was read")
+	// errTooMany means that a list or a text in an answer is longer than any that Director has.
+	errTooMany = errors.New("the answer of Cloud Director is too long")
 )
 
 // toError converts an error of a request or of a task. Director has no documented code for a lack of capacity or quota, so that

@@ -29,7 +29,7 @@ func TestErrorKinds(t *testing.T) {
 			"the answer has the status 429 and is not one of Cloud Director"},
 		"passes otherwise": {&apiError{status: http.StatusBadRequest, code: "BAD_REQUEST", message: "[ 0a1b2c3d-0000-4000-8000-000000000001 ] VDC_X(com.vmware.vcloud.entity.task:0a1b2c3d-0000-4000-8000-000000000001) failed"},
 			func(err error) bool { return !driver.IsInvalidConfiguration(err) && !driver.IsUnauthorized(err) }, "BAD_REQUEST: VDC_X failed"},
-		"keeps other errors": {errSamePage, func(err error) bool { return errors.Is(err, errSamePage) }, errSamePage.Error()},
+		"keeps other errors": {errChanged, func(err error) bool { return errors.Is(err, errChanged) }, errChanged.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

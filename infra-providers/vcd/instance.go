@@ -35,8 +35,8 @@ func parseProviderID(providerID string) (id string, ok bool) {
 	return rest, ok && rest != "" && idOf(rest) == rest
 }
 
-// idOf returns the UUID at the end of a URL or URN; empty without one.
-func idOf(reference string) string { return uuidPattern.FindString(reference) }
+// idOf returns the UUID at the end of a URL or URN; empty without one. It does not keep the rest, whose length a server chooses.
+func idOf(reference string) string { return strings.Clone(uuidPattern.FindString(reference)) }
 
 func vmPath(id string) string { return "/vApp/vm-" + id }
 

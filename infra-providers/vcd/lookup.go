@@ -147,13 +147,27 @@ func (d *Driver) readVApp(ctx context.Context) (*types.VApp, error) {
 	}
 }
 
-// template returns the virtual machine of a template.
-func (d *Driver) template(ctx context.Context, spec infrav1.VCDMachineSpec) (*types.VAppTemplate, error) {
+// maxReference is how many bytes the URL of something has at most. Those of Director have some 120.
+const maxReference = 1 << 10
+
+// checked returns a reference that a server sent if it has the form of those of Director: it is cached and sent back.
+func checked(reference string) (string, error) {
+	switch {
+	case idOf(reference) == "":
+		return "", errIncomplete
+	case len(reference) > maxReference:
+		return "", errTooMany
+	}
+	return reference, nil
+}
+
+// template returns the URL of the virtual machine of a template.
+func (d *Driver) template(ctx context.Context, spec infrav1.VCDMachineSpec) (string, error) {
 	query := []string{spec.Catalog, spec.Template, spec.TemplateVM}
-	return lookup.Cached(&d.answers, "template", query, func() (*types.VAppTemplate, error) {
+	return lookup.Cached(&d.answers, "template", query, func() (string, error) {
 		found, err := d.findTemplate(ctx, spec)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		var named []*types.VAppTemplate
 		if found.Children != nil {
@@ -163,14 +177,38 @@ func (d *Driver) template(ctx context.Context, spec infrav1.VCDMachineSpec) (*ty
 		}
 		switch {
 		case len(named) == 1:
-			return named[0], nil
+			return checked(named[0].HREF)
 		case spec.TemplateVM != "":
-			return nil, &driver.InvalidConfigurationError{Field: "spec.templateVM", Err: fmt.Errorf("the template %q has no virtual machine %q", spec.Template, spec.TemplateVM)}
+			return "", driver.InvalidField("spec.templateVM", "the template %q has no virtual machine %q", spec.Template, spec.TemplateVM)
 		default:
-			return nil, &driver.InvalidConfigurationError{Field: "spec.templateVM", Err: fmt.Errorf("the template %q has %d virtual machines: name one", spec.Template, len(named))}
+			return "", driver.InvalidField("spec.templateVM", "the template %q has %d virtual machines: name one", spec.Template, len(named))
 		}
 	})
 }
+
+// pages reads the pages of a list, each by a function that returns how many records it has and how many the list has. It fails for a
+// list that changed meanwhile, so that it may lack a record.
+func pages(read func(page int) (records, total int, err error)) error {
+	for page, seen, before := 1, 0, 0; ; page++ {
+		records, total, err := read(page)
+		if err != nil {
+			return err
+		}
+		seen += records
+		switch {
+		case total > maxRecords:
+			return errTooMany
+		case page > 1 && total != before, records == 0 && seen < total:
+			return errChanged
+		case seen >= total:
+			return nil
+		}
+		before = total
+	}
+}
+
+// maxRecords is how many records a list has at most: a Secret may name a server whose list does not end.
+const maxRecords = 100_000
 
 // findTemplate finds a template in a catalog.
 func (d *Driver) findTemplate(ctx context.Context, spec infrav1.VCDMachineSpec) (*types.VAppTemplate, error) {
@@ -194,20 +232,17 @@ func (d *Driver) findTemplate(ctx context.Context, spec infrav1.VCDMachineSpec) 
 			return found, d.client.get(ctx, "/vAppTemplate/vappTemplate-"+idOf(item.Entity.HREF), nil, found)
 		}
 	}
-	return nil, &driver.InvalidConfigurationError{Field: "spec.template", Err: fmt.Errorf("the catalog %q has no vApp template %q", spec.Catalog, spec.Template)}
+	return nil, driver.InvalidField("spec.template", "the catalog %q has no vApp template %q", spec.Catalog, spec.Template)
 }
 
 // findCatalog finds a catalog that the credentials may read: the organization's own before one that another shares.
 func (d *Driver) findCatalog(ctx context.Context, name string) (*types.Catalog, error) {
 	var own, shared []string
-	for page, seen := 1, 0; ; page++ {
+	err := pages(func(page int) (int, int, error) {
 		var answer types.QueryResultRecordsType
 		err := d.client.get(ctx, "/query", url.Values{
 			"type": {types.QtCatalog}, "format": {"records"}, "page": {strconv.Itoa(page)}, "pageSize": {strconv.Itoa(d.pageSize)}, "sortAsc": {"name"},
 		}, &answer)
-		if err != nil {
-			return nil, err
-		}
 		for _, found := range answer.CatalogRecord {
 			switch {
 			case found.Name != name:
@@ -217,21 +252,22 @@ func (d *Driver) findCatalog(ctx context.Context, name string) (*types.Catalog, 
 				shared = append(shared, idOf(found.HREF))
 			}
 		}
-		if seen += len(answer.CatalogRecord); len(answer.CatalogRecord) == 0 || seen >= int(answer.Total) {
-			break
-		}
+		return len(answer.CatalogRecord), int(answer.Total), err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(own) == 0 {
 		own = shared
 	}
 	switch len(own) {
 	case 0:
-		return nil, &driver.InvalidConfigurationError{Field: "spec.catalog", Err: fmt.Errorf("there is no catalog %q that the credentials may read", name)}
+		return nil, driver.InvalidField("spec.catalog", "there is no catalog %q that the credentials may read", name)
 	case 1:
 		found := &types.Catalog{}
 		return found, d.client.get(ctx, "/catalog/"+own[0], nil, found)
 	default:
-		return nil, &driver.InvalidConfigurationError{Field: "spec.catalog", Err: fmt.Errorf("%d organizations share a catalog %q", len(own), name)}
+		return nil, driver.InvalidField("spec.catalog", "%d organizations share a catalog %q", len(own), name)
 	}
 }
 
@@ -248,55 +284,71 @@ func (d *Driver) storageProfile(ctx context.Context, name string) (*types.Refere
 		if vdc.VdcStorageProfiles != nil {
 			for _, profile := range vdc.VdcStorageProfiles.VdcStorageProfile {
 				if profile.Name == name {
-					return &types.Reference{HREF: profile.HREF, Name: profile.Name}, nil
+					reference, err := checked(profile.HREF)
+					return &types.Reference{HREF: reference, Name: name}, err
 				}
 			}
 		}
-		return nil, &driver.InvalidConfigurationError{Field: "spec.storageProfile", Err: fmt.Errorf("the VDC %q has no storage profile %q", d.vdcName, name)}
+		return nil, driver.InvalidField("spec.storageProfile", "the VDC %q has no storage profile %q", d.vdcName, name)
 	})
 }
 
+// policy is a compute policy. Its numbers are zero where it leaves them to the template. The type of the SDK has ten times as
+// many fields.
+type policy struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	CPUCount     int    `json:"cpuCount"`
+	Memory       int64  `json:"memory"`
+	IsSizingOnly bool   `json:"isSizingOnly"`
+	PolicyType   string `json:"policyType"`
+}
+
 // policy returns a sizing or placement policy of the VDC; nil without a name.
-func (d *Driver) policy(ctx context.Context, field, name string, sizing bool) (*types.VdcComputePolicyV2, error) {
+func (d *Driver) policy(ctx context.Context, field, name string, sizing bool) (*policy, error) {
 	if name == "" {
 		return nil, nil
 	}
-	all, err := lookup.Cached(&d.answers, "policies", "", func() ([]*types.VdcComputePolicyV2, error) { return d.policies(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	for _, found := range all {
-		if found.Name == name && found.IsSizingOnly == sizing && found.PolicyType != "VdcKubernetesPolicy" {
-			return found, nil
+	return lookup.Cached(&d.answers, "policy", []any{name, sizing}, func() (*policy, error) {
+		found, err := d.findPolicy(ctx, name, sizing)
+		if err != nil || found != nil {
+			return found, err
 		}
-	}
-	kind := "placement"
-	if sizing {
-		kind = "sizing"
-	}
-	return nil, &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("the VDC %q has no %s policy %q", d.vdcName, kind, name)}
+		kind := "placement"
+		if sizing {
+			kind = "sizing"
+		}
+		return nil, driver.InvalidField(field, "the VDC %q has no %s policy %q", d.vdcName, kind, name)
+	})
 }
 
-// policies returns the compute policies of the VDC, over all pages.
-func (d *Driver) policies(ctx context.Context) (all []*types.VdcComputePolicyV2, err error) {
+// findPolicy finds a policy in the list of those of the VDC; nil if there is none.
+func (d *Driver) findPolicy(ctx context.Context, name string, sizing bool) (found *policy, err error) {
 	place, err := d.findPlace(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for page := 1; ; page++ {
+	return found, pages(func(page int) (int, int, error) {
 		var answer types.OpenApiPages
-		err := d.client.getJSON(ctx, "2.0.0/vdcs/"+vdcURN+place.vdc+"/computePolicies", url.Values{"page": {strconv.Itoa(page)}, "pageSize": {strconv.Itoa(min(d.pageSize, maxPageSize))}}, &answer)
+		err := d.client.getJSON(ctx, "2.0.0/vdcs/"+vdcURN+place.vdc+"/computePolicies", url.Values{"page": {strconv.Itoa(page)}, "pageSize": {strconv.Itoa(d.pageSize)}}, &answer)
 		if err != nil {
-			return nil, err
+			return 0, 0, err
 		}
-		var some []*types.VdcComputePolicyV2
+		var some []policy
 		if err := json.Unmarshal(answer.Values, &some); err != nil {
-			return nil, errIncomplete
+			return 0, 0, errIncomplete
 		}
-		if all = append(all, some...); len(some) == 0 || len(all) >= answer.ResultTotal {
-			return all, nil
+		for _, one := range some {
+			if found == nil && one.Name == name && one.IsSizingOnly == sizing && one.PolicyType != "VdcKubernetesPolicy" {
+				id, err := checked(one.ID)
+				if err != nil {
+					return 0, 0, err
+				}
+				found = &policy{ID: id, CPUCount: one.CPUCount, Memory: one.Memory}
+			}
 		}
-	}
+		return len(some), answer.ResultTotal, nil
+	})
 }
 
 // checkNetworks reports a network that a vApp does not have.
@@ -309,8 +361,7 @@ func checkNetworks(vApp *types.VApp, networks []infrav1.VCDNetwork) error {
 	}
 	for n, network := range networks {
 		if !slices.Contains(known, network.Name) {
-			return &driver.InvalidConfigurationError{Field: fmt.Sprintf("spec.networks[%d].name", n), Err: fmt.Errorf(
-				"the vApp %q has no network %q, but %s", vApp.Name, network.Name, strings.Join(known, ", "))}
+			return driver.InvalidField(fmt.Sprintf("spec.networks[%d].name", n), "the vApp %q has no network %q, but %s", vApp.Name, network.Name, strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -319,7 +370,7 @@ func checkNetworks(vApp *types.VApp, networks []infrav1.VCDNetwork) error {
 // invalidVApp converts the error of a vApp that is not known, which only another spec avoids while there is no machine.
 func invalidVApp(err error) error {
 	if missing, ok := errors.AsType[*noVAppError](err); ok {
-		return &driver.InvalidConfigurationError{Field: "spec.vApp", Err: missing}
+		return driver.InvalidField("spec.vApp", "%w", missing)
 	}
 	return err
 }

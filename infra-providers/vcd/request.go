@@ -21,9 +21,10 @@ const maxUserData = 64 << 10
 
 // references are what the names of a spec mean.
 type references struct {
-	template          *types.VAppTemplate
+	// template is the URL of a virtual machine.
+	template          string
 	profile           *types.Reference
-	sizing, placement *types.VdcComputePolicyV2
+	sizing, placement *policy
 	// policies is the URL under which a policy is referred to by its ID.
 	policies string
 }
@@ -36,7 +37,7 @@ func recomposition(vApp *types.VApp, req driver.CreateRequest[InstanceConfig], r
 	}
 	spec, name := req.Config.Spec, vmName(req.Identity.UID)
 	item := &types.SourcedCompositionItemParam{
-		Source: &types.Reference{HREF: refs.template.HREF, Name: name},
+		Source: &types.Reference{HREF: refs.template, Name: name},
 		// Kubernetes needs a BIOS UUID for each Node.
 		VMGeneralParams: &types.VMGeneralParams{Name: name, Description: description, NeedsCustomization: *spec.GuestCustomization, RegenerateBiosUuid: true},
 		InstantiationParams: &types.InstantiationParams{
@@ -59,7 +60,7 @@ func recomposition(vApp *types.VApp, req driver.CreateRequest[InstanceConfig], r
 }
 
 // to refers to a policy; nil without one.
-func (r references) to(policy *types.VdcComputePolicyV2) *types.Reference {
+func (r references) to(policy *policy) *types.Reference {
 	if policy == nil {
 		return nil
 	}

@@ -51,6 +51,10 @@ type Options struct {
 	LateChildren bool
 	// KeepFailed is true for a vApp that keeps a virtual machine whose creation failed.
 	KeepFailed bool
+	// KeepProperties is true for OVF properties of the template that stay when others are set.
+	KeepProperties bool
+	// ShortLists is true for lists whose last pages are empty, as of a Director that loses a part of a list.
+	ShortLists bool
 	// FailTasks returns whether the next task of an operation fails.
 	FailTasks func(operation string) bool
 	// Faults returns the fault of a request.

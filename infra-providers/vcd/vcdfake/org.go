@@ -132,6 +132,9 @@ type records struct {
 func (c *Cloud) list(r call) (any, error) {
 	page, size := paging(r)
 	answer := &records{Page: page, PageSize: size}
+	if c.options.ShortLists && page > 1 {
+		defer func() { answer.VMRecord = nil }()
+	}
 	if r.query.Get("format") != "records" || r.query.Get("sortAsc") != "name" {
 		c.violate("query %q: it is not sorted", r.query)
 	}
@@ -202,6 +205,8 @@ func (c *Cloud) record(of *vm, fields []string) *vmRecord {
 			found.VdcHREF = publicURL + "/api/vdc/" + c.id("vdc")
 		case field == "status":
 			found.Status = types.VAppStatuses[of.Status]
+		case field == "isBusy":
+			found.Busy = c.lockedBy("vm-"+of.id) != nil
 		case field == "isDeployed":
 			found.Deployed = of.Deployed
 		case field == "dateCreated":

@@ -269,7 +269,12 @@ func (c *Cloud) setProductSections(r call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.change(r, "vappUpdateProductSection", func(of *vm) { of.properties = request.ProductSection })
+	return c.change(r, "vappUpdateProductSection", func(of *vm) {
+		of.properties = request.ProductSection
+		if c.options.KeepProperties {
+			of.properties.Property = append(of.properties.Property, &types.Property{Key: "public-keys", Type: "string", Value: &types.Value{}})
+		}
+	})
 }
 
 func entry(key, value string) *types.MetadataEntry {
