@@ -16,6 +16,7 @@ import (
 
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/quantity"
 )
 
 // Level is how a check ended.
@@ -101,7 +102,7 @@ func Text(results []Result) string {
 			fmt.Fprintf(&out, "         %s\n", escape.Line(r.Help))
 		}
 	}
-	fmt.Fprintf(&out, "\n%d ok, %d warnings, %d failed, %d not checked\n", counts[OK], counts[Warning], counts[Failed], counts[Unknown])
+	fmt.Fprintf(&out, "\n%d ok, %s, %d failed, %d not checked\n", counts[OK], quantity.Of(counts[Warning], "warning"), counts[Failed], counts[Unknown])
 	return out.String()
 }
 

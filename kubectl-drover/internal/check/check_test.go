@@ -427,7 +427,7 @@ func TestCredentialsAreGrouped(t *testing.T) {
 	c := checker(t, interceptor.Funcs{}, machine("a", "1", "AWSMachine", infrav1.UnauthorizedReason), machine("a", "2", "AWSMachine", infrav1.UnauthorizedReason),
 		machine("a", "3", "AWSMachine", "CloudError"), machine("b", "4", "AWSMachine", infrav1.AccountMismatchReason))
 	want := []Result{
-		{"credentials", Failed, "1 Machines in namespace b: AWSMachine " + infrav1.AccountMismatchReason, "kubectl drover why machine/4 --namespace b"},
+		{"credentials", Failed, "1 Machine in namespace b: AWSMachine " + infrav1.AccountMismatchReason, "kubectl drover why machine/4 --namespace b"},
 		{"credentials", Failed, "2 Machines in namespace a: AWSMachine " + infrav1.UnauthorizedReason, "kubectl drover why machine/1 --namespace a"},
 	}
 	if diff := cmp.Diff(want, c.credentials(t.Context())); diff != "" {

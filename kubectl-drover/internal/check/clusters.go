@@ -23,6 +23,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/orphan"
+	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/why"
 	"drover.io/runtime/kubeconfig"
 )
@@ -90,10 +91,10 @@ func (c *Checker) certificates(ctx context.Context) []Result {
 	case err != nil:
 		return unread("certificates", err)
 	case refused > 0:
-		results = append(results, Result{"certificates", Unknown, fmt.Sprintf("you may not read the kubeconfig Secrets of %d Clusters", refused), ""})
+		results = append(results, Result{"certificates", Unknown, fmt.Sprintf("you may not read the kubeconfig Secrets of %s", quantity.Of(refused, "Cluster")), ""})
 	}
 	if len(results) == 0 {
-		return ok("certificates", "none of %d kubeconfigs expires within %d days", read, int(soon.Hours()/24))
+		return ok("certificates", "none of %s expires within %d days", quantity.Of(read, "kubeconfig"), int(soon.Hours()/24))
 	}
 	return results
 }
@@ -161,12 +162,12 @@ func (c *Checker) credentials(ctx context.Context) []Result {
 		return unread("credentials", err)
 	}
 	if len(bad) == 0 {
-		return ok("credentials", "no cloud refuses those of any of %d Machines", n)
+		return ok("credentials", "no cloud refuses those of any of %s", quantity.Of(n, "Machine"))
 	}
 	var results []Result
 	for key, count := range bad {
 		namespace, rest, _ := strings.Cut(key, " ")
-		results = append(results, failed("credentials", fmt.Sprintf("kubectl drover why machine/%s --namespace %s", first[key], namespace), "%d Machines in namespace %s: %s", count, namespace, rest))
+		results = append(results, failed("credentials", fmt.Sprintf("kubectl drover why machine/%s --namespace %s", first[key], namespace), "%s in namespace %s: %s", quantity.Of(count, "Machine"), namespace, rest))
 	}
 	return sorted(results)
 }
@@ -194,7 +195,7 @@ func (c *Checker) frozen(ctx context.Context) []Result {
 	case len(results) > 0:
 		return results
 	}
-	return ok("freezes", "none of %d MachineDeployments is frozen", n)
+	return ok("freezes", "none of %s is frozen", quantity.Of(n, "MachineDeployment"))
 }
 
 // orphans checks that every object of a provider has its Machine.

@@ -130,7 +130,7 @@ func TestCertificatesOfClusters(t *testing.T) {
 		}
 		return c.Get(ctx, key, o, options...)
 	}}, objects...)
-	want = []Result{{"certificates", Unknown, "you may not read the kubeconfig Secrets of 1 Clusters", ""}}
+	want = []Result{{"certificates", Unknown, "you may not read the kubeconfig Secrets of 1 Cluster", ""}}
 	if diff := cmp.Diff(want, refusing.certificates(t.Context())); diff != "" {
 		t.Errorf("with one that is refused (-want +got):\n%s", diff)
 	}
@@ -166,7 +166,7 @@ func TestTextOfResultsIsOneLineEach(t *testing.T) {
 	text := Text([]Result{
 		failed("a", "help\nforged  b: ok", "Cluster %s", "x\x1b[2J\nok       b: forged"), warning("b", "", "w"), {"c", Unknown, "u", ""}, ok("d", "%d", 3)[0],
 	})
-	want := "failed   a: Cluster x\\u001b[2J; ok       b: forged\n         help; forged  b: ok\nwarning  b: w\nunknown  c: u\nok       d: 3\n\n1 ok, 1 warnings, 1 failed, 1 not checked\n"
+	want := "failed   a: Cluster x\\u001b[2J; ok       b: forged\n         help; forged  b: ok\nwarning  b: w\nunknown  c: u\nok       d: 3\n\n1 ok, 1 warning, 1 failed, 1 not checked\n"
 	if diff := cmp.Diff(want, text); diff != "" || strings.Contains(text, "\x1b") {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/quantity"
 )
 
 // released has the ClusterRole of each manager in this release, by the name of its program. hack/generate.sh writes it.
@@ -64,7 +65,7 @@ func (c *Checker) roles(ctx context.Context) []Result {
 	if len(results) > 0 {
 		return results
 	}
-	return ok("roles", "the ClusterRoles of %d managers permit what this release does", len(managers))
+	return ok("roles", "the ClusterRoles of %s permit what this release does", quantity.Of(len(managers), "manager"))
 }
 
 // role checks the ClusterRole of one manager. In a release its name ends with the namespace of the installation.

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -87,6 +89,9 @@ func (s *session) changes(ctx context.Context, files *resource.FilenameOptions, 
 	if err != nil {
 		return nil, err
 	}
+	for _, info := range infos {
+		info.Namespace = cmp.Or(info.Namespace, namespace)
+	}
 	var changes []rollout.Change
 	for _, info := range infos {
 		given, is := info.Object.(*unstructured.Unstructured)
@@ -96,8 +101,11 @@ func (s *session) changes(ctx context.Context, files *resource.FilenameOptions, 
 		if given.GetNamespace() == "" {
 			given.SetNamespace(namespace)
 		}
-		change, err := changeOf(ctx, reader, given, manager)
+		change, want, err := changeOf(ctx, reader, given, manager)
 		if err != nil {
+			return nil, err
+		}
+		if change.Missing, err = missingTemplates(ctx, reader, want, infos); err != nil {
 			return nil, err
 		}
 		changes = append(changes, change)
@@ -108,24 +116,52 @@ func (s *session) changes(ctx context.Context, files *resource.FilenameOptions, 
 	return changes, nil
 }
 
-// changeOf asks the API server what would become of a MachineDeployment.
-func changeOf(ctx context.Context, reader *object.Reader, given *unstructured.Unstructured, manager string) (rollout.Change, error) {
+// changeOf asks the API server what would become of a MachineDeployment, which is the second result.
+func changeOf(ctx context.Context, reader *object.Reader, given *unstructured.Unstructured, manager string) (rollout.Change, *clusterv1.MachineDeployment, error) {
 	is, want := &clusterv1.MachineDeployment{}, &clusterv1.MachineDeployment{}
 	err := reader.Client.Get(ctx, client.ObjectKeyFromObject(given), is)
 	switch {
 	case apierrors.IsNotFound(err):
 		is = nil
 	case err != nil:
-		return rollout.Change{}, reader.Explain(err, object.MachineDeployment, given.GetNamespace())
+		return rollout.Change{}, nil, reader.Explain(err, object.MachineDeployment, given.GetNamespace())
 	}
 	unstructured.RemoveNestedField(given.Object, "status")
 	given.SetManagedFields(nil)
 	given.SetResourceVersion("")
 	if err := reader.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(given), client.FieldOwner(manager), client.ForceOwnership, client.DryRunAll); err != nil {
-		return rollout.Change{}, err
+		return rollout.Change{}, nil, err
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(given.Object, want); err != nil {
-		return rollout.Change{}, err
+		return rollout.Change{}, nil, err
 	}
-	return rollout.Compare(is, want), nil
+	return rollout.Compare(is, want), want, nil
+}
+
+// missingTemplates are those that a MachineDeployment refers to and that neither exist nor are in the files. One that may not be
+// read, or whose kind the API server does not serve, is not known to be missing.
+func missingTemplates(ctx context.Context, reader *object.Reader, md *clusterv1.MachineDeployment, files []*resource.Info) ([]string, error) {
+	var missing []string
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{md.Spec.Template.Spec.Bootstrap.ConfigRef, md.Spec.Template.Spec.InfrastructureRef} {
+		if !ref.IsDefined() || given(files, md.Namespace, ref) {
+			continue
+		}
+		_, err := reader.Referenced(ctx, md.Namespace, ref)
+		switch {
+		case err == nil, object.IsForbidden(err), object.IsMissingKind(err), meta.IsNoMatchError(err):
+		case object.IsNotFound(err):
+			missing = append(missing, err.Error())
+		default:
+			return nil, err
+		}
+	}
+	return missing, nil
+}
+
+// given reports whether files have the object of a reference.
+func given(files []*resource.Info, namespace string, ref clusterv1.ContractVersionedObjectReference) bool {
+	return slices.ContainsFunc(files, func(info *resource.Info) bool {
+		kind := info.Object.GetObjectKind().GroupVersionKind()
+		return kind.Group == ref.APIGroup && kind.Kind == ref.Kind && info.Name == ref.Name && info.Namespace == namespace
+	})
 }

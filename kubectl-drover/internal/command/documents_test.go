@@ -57,23 +57,23 @@ func TestValidateCountsEachObject(t *testing.T) {
 		numbers string
 		lines   []string
 	}{
-		"one document":                  {rightConfig, "1 objects checked, 0 problems, 0 objects of other projects skipped", nil},
+		"one document":                  {rightConfig, "1 object checked, 0 problems, 0 objects of other projects skipped", nil},
 		"nothing":                       {"", "0 objects checked, 0 problems, 0 objects of other projects skipped", nil},
 		"comments alone":                {"# a\n---\n# b\n---\n", "0 objects checked, 0 problems, 0 objects of other projects skipped", nil},
-		"two documents":                 {rightConfig + "---\n" + wrongConfig, "2 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
-		"separators without a document": {"---\n" + rightConfig + "---\n---\n" + wrongConfig, "2 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
-		"line ends of Windows":          {strings.ReplaceAll(rightConfig+"---\n"+wrongConfig, "\n", "\r\n"), "2 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
-		"a document end":                {rightConfig + "---\n" + wrongConfig + "...\n", "2 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
-		"JSON":                          {string(asJSON), "1 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
-		"one of another project":        {otherSecret + "---\n" + wrongConfig, "1 objects checked, 1 problems, 1 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
-		"one of another project last":   {wrongConfig + "---\n" + otherSecret, "1 objects checked, 1 problems, 1 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
-		"a List":                        {asList(t, rightConfig, otherSecret, wrongConfig), "2 objects checked, 1 problems, 1 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
-		"a List in a List":              {asList(t, asList(t, wrongConfig), rightConfig), "2 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
+		"two documents":                 {rightConfig + "---\n" + wrongConfig, "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
+		"separators without a document": {"---\n" + rightConfig + "---\n---\n" + wrongConfig, "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
+		"line ends of Windows":          {strings.ReplaceAll(rightConfig+"---\n"+wrongConfig, "\n", "\r\n"), "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
+		"a document end":                {rightConfig + "---\n" + wrongConfig + "...\n", "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
+		"JSON":                          {string(asJSON), "1 object checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
+		"one of another project":        {otherSecret + "---\n" + wrongConfig, "1 object checked, 1 problem, 1 object of other projects skipped", []string{"standard input, document 2, " + problem}},
+		"one of another project last":   {wrongConfig + "---\n" + otherSecret, "1 object checked, 1 problem, 1 object of other projects skipped", []string{"standard input, document 1, " + problem}},
+		"a List":                        {asList(t, rightConfig, otherSecret, wrongConfig), "2 objects checked, 1 problem, 1 object of other projects skipped", []string{"standard input, document 1, " + problem}},
+		"a List in a List":              {asList(t, asList(t, wrongConfig), rightConfig), "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
 		"a List after another":          {rightConfig + "---\n" + asList(t, wrongConfig, wrongConfig), "3 objects checked, 2 problems, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem, "standard input, document 2, " + problem}},
 		"an empty List":                 {"apiVersion: v1\nkind: List\nitems: []\n", "0 objects checked, 0 problems, 0 objects of other projects skipped", nil},
-		"a List of no objects":          {"apiVersion: v1\nkind: List\nitems: [a, {}]\n", "1 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 1, List: items[0] is no object"}},
-		"another project's List":        {"apiVersion: example.org/v1\nkind: List\nitems: [a]\n", "0 objects checked, 0 problems, 1 objects of other projects skipped", nil},
-		"an error of YAML in one":       {"a: [\n---\n" + rightConfig, "2 objects checked, 1 problems, 0 objects of other projects skipped", []string{"standard input, document 1: yaml: line 1: did not find expected node content"}},
+		"a List of no objects":          {"apiVersion: v1\nkind: List\nitems: [a, {}]\n", "1 object checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1, List: items[0] is no object"}},
+		"another project's List":        {"apiVersion: example.org/v1\nkind: List\nitems: [a]\n", "0 objects checked, 0 problems, 1 object of other projects skipped", nil},
+		"an error of YAML in one":       {"a: [\n---\n" + rightConfig, "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1: yaml: line 1: did not find expected node content"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"drover.io/kubectl-drover/internal/drain"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/runtime/drainplan"
 )
 
@@ -114,7 +115,7 @@ func blocked(plan []drain.Pod) bool {
 
 func (s *session) printPlan(m *clusterv1.Machine, plan []drain.Pod, exempt string) {
 	out := s.env.Streams.Out
-	fmt.Fprintf(out, "Node %s of Machine %s, %d pods\n", m.Status.NodeRef.Name, m.Name, len(plan))
+	fmt.Fprintf(out, "Node %s of Machine %s, %s\n", m.Status.NodeRef.Name, m.Name, quantity.Of(len(plan), "pod"))
 	for _, pod := range plan {
 		fmt.Fprintln(out, escape.Line(pod.String()))
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"drover.io/kubectl-drover/internal/escape"
+	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/validate"
 )
 
@@ -112,5 +113,5 @@ func (s *session) printResults(results []validate.Result) {
 			fmt.Fprintf(out, "%s: %s\n", where, escape.Line(problem))
 		}
 	}
-	fmt.Fprintf(out, "%d objects checked, %d problems, %d objects of other projects skipped\n", checked, problems, skipped)
+	fmt.Fprintf(out, "%s checked, %s, %s of other projects skipped\n", quantity.Of(checked, "object"), quantity.Of(problems, "problem"), quantity.Of(skipped, "object"))
 }

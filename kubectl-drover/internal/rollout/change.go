@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/kubectl-drover/internal/quantity"
 )
 
 // Change is what another version of a MachineDeployment would do to its Machines.
@@ -28,6 +30,8 @@ type Change struct {
 	To   int32 `json:"to"`
 	// OnDelete means that Machines are replaced only after they are deleted by hand.
 	OnDelete bool `json:"onDelete,omitempty"`
+	// Missing are the templates that it would refer to and that neither exist nor are in the files. No Machine is created from them.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // Compare returns what a change from one version to another does; the first is nil for one that does not exist.
@@ -114,11 +118,11 @@ func (c Change) Text() string {
 	fmt.Fprintf(&out, "MachineDeployment %s: ", c.Name)
 	switch {
 	case c.New:
-		fmt.Fprintf(&out, "it would be created, with %d Machines", c.To)
+		out.WriteString("it would be created, with " + quantity.Of(c.To, "Machine"))
 	case len(c.Why) > 0 && c.OnDelete:
-		fmt.Fprintf(&out, "%d Machines would be replaced, each after it is deleted (OnDelete)", c.Replaced)
+		fmt.Fprintf(&out, "%s would be replaced, each after it is deleted (OnDelete)", quantity.Of(c.Replaced, "Machine"))
 	case len(c.Why) > 0:
-		fmt.Fprintf(&out, "%d Machines would be replaced", c.Replaced)
+		fmt.Fprintf(&out, "%s would be replaced", quantity.Of(c.Replaced, "Machine"))
 	default:
 		out.WriteString("no Machine would be replaced")
 	}
@@ -128,6 +132,9 @@ func (c Change) Text() string {
 	out.WriteString("\n")
 	for _, why := range c.Why {
 		fmt.Fprintf(&out, "  %s\n", why)
+	}
+	for _, missing := range c.Missing {
+		fmt.Fprintf(&out, "  %s: create it first, or no Machine can be created\n", missing)
 	}
 	if len(c.InPlace) > 0 {
 		fmt.Fprintf(&out, "  changed on every Machine without a replacement: %s\n", strings.Join(c.InPlace, ", "))

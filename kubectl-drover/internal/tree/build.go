@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/why"
 )
 
@@ -79,8 +80,8 @@ func (b *Builder) Deployment(ctx context.Context, key client.ObjectKey) (*Item, 
 
 func (b *Builder) deployment(md *clusterv1.MachineDeployment, w *workers) *Item {
 	s := md.Status
-	state := fmt.Sprintf("%d replicas: %d ready, %d available, %d up to date",
-		ptr.Deref(md.Spec.Replicas, 0), ptr.Deref(s.ReadyReplicas, 0), ptr.Deref(s.AvailableReplicas, 0), ptr.Deref(s.UpToDateReplicas, 0))
+	state := fmt.Sprintf("%s: %d ready, %d available, %d up to date",
+		quantity.Of(ptr.Deref(md.Spec.Replicas, 0), "replica"), ptr.Deref(s.ReadyReplicas, 0), ptr.Deref(s.AvailableReplicas, 0), ptr.Deref(s.UpToDateReplicas, 0))
 	return &Item{
 		Kind: "MachineDeployment", Names: []string{md.Name}, State: state, Problem: problem(why.DeploymentProblem(md)),
 		Children: b.sets(w.sets[md.UID], w),
@@ -97,7 +98,7 @@ func (b *Builder) sets(sets []*clusterv1.MachineSet, w *workers) []*Item {
 		}
 		item := &Item{
 			Kind: "MachineSet", Names: []string{set.Name}, Problem: problem(why.SetProblem(set)),
-			State: fmt.Sprintf("%d of %d replicas ready", ptr.Deref(set.Status.ReadyReplicas, 0), ptr.Deref(set.Spec.Replicas, 0)),
+			State: fmt.Sprintf("%d of %s ready", ptr.Deref(set.Status.ReadyReplicas, 0), quantity.Of(ptr.Deref(set.Spec.Replicas, 0), "replica")),
 		}
 		if revision := set.Annotations[clusterv1.RevisionAnnotation]; revision != "" {
 			item.State = "revision " + revision + ", " + item.State

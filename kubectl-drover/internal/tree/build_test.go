@@ -67,12 +67,12 @@ func TestEveryMachineIsInTheTree(t *testing.T) {
 		set("a", "md", 1), set("empty", "md", 0), set("lone", "", 1), set("left", "uid-before-the-restore", 1),
 		machine("a-0", "a"), machine("lone-0", "lone"), machine("left-0", "left"), machine("gone-0", "gone"), machine("gone-1", "gone"))}
 	const want = `Cluster c  Provisioned
-├─ MachineDeployment md  1 replicas: 0 ready, 0 available, 0 up to date
-│  └─ MachineSet a  0 of 1 replicas ready
+├─ MachineDeployment md  1 replica: 0 ready, 0 available, 0 up to date
+│  └─ MachineSet a  0 of 1 replica ready
 │     └─ Machine a-0  Running
-├─ MachineSet left  0 of 1 replicas ready
+├─ MachineSet left  0 of 1 replica ready
 │  └─ Machine left-0  Running
-├─ MachineSet lone  0 of 1 replicas ready
+├─ MachineSet lone  0 of 1 replica ready
 │  └─ Machine lone-0  Running
 └─ 2 Machines  Running
 `

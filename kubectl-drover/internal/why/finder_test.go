@@ -70,7 +70,7 @@ func TestDrainNamesItsBudgets(t *testing.T) {
 	}
 	alone := budget("d", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))})
 	alone.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 1}
-	if got, want := describeBudget(alone), "PodDisruptionBudget shop/d has maxUnavailable 0: 1 pods are healthy, and 0 may be evicted now"; got != want {
+	if got, want := describeBudget(alone), "PodDisruptionBudget shop/d has maxUnavailable 0: 1 pod is healthy, and 0 may be evicted now"; got != want {
 		t.Errorf("of pods without a controller: %q, want %q", got, want)
 	}
 	workload := objecttest.Reader(t, interceptor.Funcs{},

@@ -17,6 +17,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/rollout"
 )
 
@@ -159,6 +160,9 @@ func (o owner) blocked() *Finding {
 			continue // the Machines that are pending have the cause
 		case kind == clusterv1.DeletingCondition && strings.Contains(message, ": "), strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
 			found.Actor, found.Help = reason.Operator, "do what the message has"
+			if strings.Contains(message, "blocked because: reading ") && strings.HasSuffix(message, " not found") {
+				found.Help = "create the template that is missing, or name another in spec.template"
+			}
 			quota(found)
 			return found
 		}
@@ -422,7 +426,7 @@ func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, erro
 
 // replicas is the state of a MachineDeployment or MachineSet.
 func replicas(desired, ready *int32) string {
-	return fmt.Sprintf("%d of %d replicas ready", ptr.Deref(ready, 0), ptr.Deref(desired, 0))
+	return fmt.Sprintf("%d of %s ready", ptr.Deref(ready, 0), quantity.Of(ptr.Deref(desired, 0), "replica"))
 }
 
 // DeploymentProblem is what a MachineDeployment waits for as its own conditions have it, without a look at its Machines; nil if

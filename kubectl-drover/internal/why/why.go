@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,10 +116,21 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		return answer(ref, "", found), nil
 	}
 	found := byTable(ref, conditions)
+	if found == nil && selectsNone(o) {
+		a := answer(ref, "", nil)
+		a.Notes = append(a.Notes, "It selects no Machine, and so replaces none: compare its spec.selector with the labels of the Machines of its Cluster")
+		return a, nil
+	}
 	if found != nil && reason.Group(ref.Kind) == reason.InfraMachine {
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
 	}
 	return answer(ref, "", found), nil
+}
+
+// selectsNone reports whether an object is a MachineHealthCheck whose selector no Machine has.
+func selectsNone(o *unstructured.Unstructured) bool {
+	expected, set, err := unstructured.NestedInt64(o.Object, "status", "expectedMachines")
+	return o.GroupVersionKind().GroupKind() == object.MachineHealthCheck.GroupKind() && set && err == nil && expected == 0
 }
 
 // withoutConditions reports whether no manager writes conditions of a kind: templates of other projects, and what Drover's

@@ -18,6 +18,7 @@ import (
 
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/runtime/spelling"
 )
 
@@ -100,6 +101,14 @@ func budgetsIn(message string) []client.ObjectKey {
 	return keys
 }
 
+// are is the beginning of a sentence about a number of pods.
+func are(pods int32) string {
+	if pods == 1 {
+		return "1 pod is"
+	}
+	return quantity.Of(pods, "pod") + " are"
+}
+
 func describeBudget(b *policyv1.PodDisruptionBudget) string {
 	wants := "an unset minimum"
 	switch {
@@ -109,11 +118,12 @@ func describeBudget(b *policyv1.PodDisruptionBudget) string {
 		wants = "maxUnavailable " + b.Spec.MaxUnavailable.String()
 	}
 	s := b.Status
+	healthy, expected := are(s.CurrentHealthy), are(s.ExpectedPods)
 	if s.CurrentHealthy > s.ExpectedPods { // pods without a controller are not expected
-		return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d pods are healthy, and %d may be evicted now", b.Namespace, b.Name, wants, s.CurrentHealthy, s.DisruptionsAllowed)
+		return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %s healthy, and %d may be evicted now", b.Namespace, b.Name, wants, healthy, s.DisruptionsAllowed)
 	}
-	return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d of %d pods are healthy, %d must be, so %d may be evicted now",
-		b.Namespace, b.Name, wants, s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy, s.DisruptionsAllowed)
+	return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d of %s healthy, %d must be, so %d may be evicted now",
+		b.Namespace, b.Name, wants, s.CurrentHealthy, expected, s.DesiredHealthy, s.DisruptionsAllowed)
 }
 
 // machineOfNode returns the Machine of a Node of a workload cluster. Two workload clusters may have a Node of the same name.
