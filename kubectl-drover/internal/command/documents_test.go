@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"drover.io/kubectl-drover/internal/rollout"
@@ -58,8 +59,6 @@ func TestValidateCountsEachObject(t *testing.T) {
 		lines   []string
 	}{
 		"one document":                  {rightConfig, "1 object checked, 0 problems, 0 objects of other projects skipped", nil},
-		"nothing":                       {"", "0 objects checked, 0 problems, 0 objects of other projects skipped", nil},
-		"comments alone":                {"# a\n---\n# b\n---\n", "0 objects checked, 0 problems, 0 objects of other projects skipped", nil},
 		"two documents":                 {rightConfig + "---\n" + wrongConfig, "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
 		"separators without a document": {"---\n" + rightConfig + "---\n---\n" + wrongConfig, "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
 		"line ends of Windows":          {strings.ReplaceAll(rightConfig+"---\n"+wrongConfig, "\n", "\r\n"), "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem}},
@@ -70,7 +69,6 @@ func TestValidateCountsEachObject(t *testing.T) {
 		"a List":                        {asList(t, rightConfig, otherSecret, wrongConfig), "2 objects checked, 1 problem, 1 object of other projects skipped", []string{"standard input, document 1, " + problem}},
 		"a List in a List":              {asList(t, asList(t, wrongConfig), rightConfig), "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1, " + problem}},
 		"a List after another":          {rightConfig + "---\n" + asList(t, wrongConfig, wrongConfig), "3 objects checked, 2 problems, 0 objects of other projects skipped", []string{"standard input, document 2, " + problem, "standard input, document 2, " + problem}},
-		"an empty List":                 {"apiVersion: v1\nkind: List\nitems: []\n", "0 objects checked, 0 problems, 0 objects of other projects skipped", nil},
 		"a List of no objects":          {"apiVersion: v1\nkind: List\nitems: [a, {}]\n", "1 object checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1, List: items[0] is no object"}},
 		"another project's List":        {"apiVersion: example.org/v1\nkind: List\nitems: [a]\n", "0 objects checked, 0 problems, 1 object of other projects skipped", nil},
 		"an error of YAML in one":       {"a: [\n---\n" + rightConfig, "2 objects checked, 1 problem, 0 objects of other projects skipped", []string{"standard input, document 1: yaml: line 1: did not find expected node content"}},
@@ -90,6 +88,18 @@ func TestValidateCountsEachObject(t *testing.T) {
 				t.Error("the content of a Secret is printed")
 			}
 		})
+	}
+}
+
+// TestValidateOfNothingFails has what a command that failed may leave in a pipe, which is not well.
+func TestValidateOfNothingFails(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"nothing": "", "comments alone": "# a\n---\n# b\n---\n", "an empty List": "apiVersion: v1\nkind: List\nitems: []\n",
+	} {
+		if got := offline(t, text, "validate", "-f", "-"); got.code != Failed || got.out != "" || !strings.Contains(got.err, "-f has no object") {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 
@@ -155,17 +165,21 @@ func TestDiffOfSeveralDocuments(t *testing.T) {
 		return text
 	}
 	version := "template: {spec: {clusterName: shop, version: v1.36.3}}"
+	why := []string{`spec.version is "", would be "v1.36.3"`}
+	missing := func(pool client.ObjectKey) []string {
+		return []string{fmt.Sprintf("there is no SimMachineTemplate %q in namespace %q", "web", pool.Namespace)}
+	}
 	for name, test := range map[string]struct {
 		text string
 		code int
 		want []rollout.Change
 	}{
-		"the namespace of the flags": {manifest("", "replicas: 2"), Well, []rollout.Change{{Name: "web", From: 6, To: 2}}},
-		"its own namespace":          {manifest(there.Namespace, "replicas: 3") + "---\n" + otherSecret, Well, []rollout.Change{{Name: "web", From: 6, To: 3}}},
+		"the namespace of the flags": {manifest("", "replicas: 2"), Well, []rollout.Change{{Name: "web", From: 6, To: 2, Missing: missing(here)}}},
+		"its own namespace":          {manifest(there.Namespace, "replicas: 3") + "---\n" + otherSecret, Well, []rollout.Change{{Name: "web", From: 6, To: 3, Missing: missing(there)}}},
 		"two, of which one replaces": {manifest("", "replicas: 2") + "---\n" + manifest(there.Namespace, version), NotWell, []rollout.Change{
-			{Name: "web", From: 6, To: 2}, {Name: "web", From: 6, To: 6, Replaced: 7, Why: []string{`spec.version is "", would be "v1.36.3"`}},
+			{Name: "web", From: 6, To: 2, Missing: missing(here)}, {Name: "web", From: 6, To: 6, Replaced: 7, Why: why, Missing: missing(there)},
 		}},
-		"a List": {asList(t, manifest("", version), otherSecret), NotWell, []rollout.Change{{Name: "web", From: 6, To: 6, Replaced: 7, Why: []string{`spec.version is "", would be "v1.36.3"`}}}},
+		"a List": {asList(t, manifest("", version), otherSecret), NotWell, []rollout.Change{{Name: "web", From: 6, To: 6, Replaced: 7, Why: why, Missing: missing(here)}}},
 	} {
 		got := runAt(t, noon, kubeconfig, test.text, "diff", "-f", "-", "--namespace", here.Namespace, "-o", "yaml")
 		var changes []rollout.Change

@@ -27,7 +27,7 @@ func newValidate(s *session) *cobra.Command {
 			created, and in the same words. It needs no cluster, and sees no other objects, policies, quotas or permissions:
 			kubectl apply --dry-run=server does.
 
-			The exit code is 0 if there are no problems, and 1 otherwise.`),
+			The exit code is 0 if there are no problems, 1 if there are, and 2 if there is nothing to check.`),
 		Example: templates.Examples(`
 			kubectl drover validate -f cluster.yaml
 			kustomize build . | kubectl drover validate -f -`),
@@ -42,6 +42,9 @@ func newValidate(s *session) *cobra.Command {
 		results, err := s.validate(paths)
 		if err != nil {
 			return err
+		}
+		if len(results) == 0 {
+			return errors.New("what is named with -f has no object: nothing was checked")
 		}
 		wrong := false
 		for _, r := range results {
