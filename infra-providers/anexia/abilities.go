@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/lookup"
 )
@@ -72,13 +73,6 @@ func (d *Driver) findTemplate(ctx context.Context, config InstanceConfig) (templ
 	if err != nil {
 		return template{}, toCreateError(fmt.Errorf("listing templates: %w", err), "spec.locationID")
 	}
-	field, what := "spec.templateID", fmt.Sprintf("template %q", spec.TemplateID)
-	if spec.Template != "" {
-		field, what = "spec.template", fmt.Sprintf("template %q with a numbered build", spec.Template)
-	}
-	if spec.TemplateBuild != "" {
-		field, what = "spec.templateBuild", fmt.Sprintf("build %q of template %q", spec.TemplateBuild, spec.Template)
-	}
 	found, number := template{}, -1
 	for _, one := range all {
 		build, newer := buildNumber(one.Build)
@@ -95,7 +89,19 @@ func (d *Driver) findTemplate(ctx context.Context, config InstanceConfig) (templ
 	case len(all) >= maxTemplates:
 		return template{}, errManyTemplates
 	default:
-		return template{}, driver.InvalidField(field, "the location has no %s", what)
+		return template{}, noTemplate(spec)
+	}
+}
+
+// noTemplate is the error of a template that the location does not have.
+func noTemplate(spec infrav1.AnexiaMachineSpec) error {
+	switch {
+	case spec.TemplateBuild != "":
+		return driver.InvalidField("spec.templateBuild", "the location has no build %q of template %q", spec.TemplateBuild, spec.Template)
+	case spec.Template != "":
+		return driver.InvalidField("spec.template", "the location has no template %q with a numbered build", spec.Template)
+	default:
+		return driver.InvalidField("spec.templateID", "the location has no template %q", spec.TemplateID)
 	}
 }
 

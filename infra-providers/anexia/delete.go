@@ -42,27 +42,29 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 	if err != nil || listed == nil {
 		return err
 	}
-	if _, err := id.Checked(d.toListed(*listed, id, p.record)); err != nil {
-		if id.ProviderID != "" || p.VM == "" {
-			return err
-		}
-		own, outcomeErr := d.ownInstead(ctx, id, p)
-		if outcomeErr != nil || own == "" {
-			return cmp.Or(outcomeErr, err)
-		}
-		listed = &vm{Identifier: own}
+	if target, err = d.ownTarget(ctx, id, p, *listed); err != nil {
+		return err
 	}
-	if p.Removal != "" && p.VM == listed.Identifier && !over {
+	if p.Removal != "" && p.VM == target && !over {
 		return nil
 	}
-	return d.deprovision(ctx, id, p, listed.Identifier)
+	return d.deprovision(ctx, id, p, target)
 }
 
-// ownInstead returns the machine's own virtual machine by its name, where the journal, which a user may have changed, names
-// another one's. What it names else does not count, but that there was a request.
-func (d *Driver) ownInstead(ctx context.Context, id driver.Identity, p *page) (string, error) {
+// ownTarget returns the identifier of the virtual machine to delete, which must be the machine's own. Where the journal, which a user
+// may have changed, names another one's, it is the machine's own by its name: what the journal names else does not count, but that
+// there was a request.
+func (d *Driver) ownTarget(ctx context.Context, id driver.Identity, p *page, listed vm) (string, error) {
+	_, refused := id.Checked(d.toListed(listed, id, p.record))
+	if refused == nil || id.ProviderID != "" || p.VM == "" {
+		return listed.Identifier, refused
+	}
 	p.record = record{Host: p.Host, Attempt: p.Attempt, Requested: p.Requested}
-	return d.findByName(ctx, id, p)
+	own, err := d.findByName(ctx, id, p)
+	if err == nil && own == "" {
+		err = refused
+	}
+	return own, err
 }
 
 // readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it: another one of

@@ -220,6 +220,14 @@ func (c *Cloud) check(vm *config.Vm) error {
 			return invalid(attribute, "the attribute is out of its bounds")
 		}
 	}
+	if err := c.checkReferences(vm, invalid); err != nil {
+		return err
+	}
+	return c.checkDisks(vm)
+}
+
+// checkReferences refuses a virtual machine with a reference to what does not exist.
+func (c *Cloud) checkReferences(vm *config.Vm, invalid func(attribute, format string, values ...any) error) error {
 	cluster := slices.IndexFunc(c.clusters, func(known clusters.Cluster) bool { return *known.ExtId == *vm.Cluster.ExtId })
 	if cluster <= 0 {
 		return invalid("cluster", "there is no cluster")
@@ -244,7 +252,7 @@ func (c *Cloud) check(vm *config.Vm) error {
 	if vm.Project != nil && ptr.Deref(vm.Project.ExtId, "") != Project {
 		return invalid("project", "there is no project")
 	}
-	return c.checkDisks(vm)
+	return nil
 }
 
 // checkDisks checks that no two disks have one place, and the bootstrap data.
