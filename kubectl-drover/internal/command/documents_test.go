@@ -236,9 +236,10 @@ func TestDiffRemovesWhatItsManagerApplied(t *testing.T) {
 	}
 	applyAs(t, applied, "pipeline")
 	kubeconfig := admin(t, management)
+	const missing = "  there is no SimMachineTemplate \"web\" in namespace \"diff-manager\": create it first, or no Machine can be created\n"
 	for manager, want := range map[string]string{
-		"pipeline": "MachineDeployment web: 7 Machines would be replaced\n  spec.failureDomain is \"zone-a\", would be \"\"\n",
-		"kubectl":  "MachineDeployment web: no Machine would be replaced\n",
+		"pipeline": "MachineDeployment web: 7 Machines would be replaced\n  spec.failureDomain is \"zone-a\", would be \"\"\n" + missing,
+		"kubectl":  "MachineDeployment web: no Machine would be replaced\n" + missing,
 	} {
 		got := run(t, kubeconfig, "diff", "-f", file, "--namespace", key.Namespace, "--field-manager", manager)
 		if got.out != want || got.err != "" || (got.code == NotWell) != strings.Contains(want, "7 Machines") {
