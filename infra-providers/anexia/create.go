@@ -100,22 +100,22 @@ func (d *Driver) refuseOther(ctx context.Context, req driver.CreateRequest[Insta
 	}
 }
 
+// isPending reports whether a request was or may have been sent whose refusal is not known.
+func (d *Driver) isPending(p *page) bool { return p.Attempt != "" && !d.over.Has(p.Attempt) }
+
 // outcome returns the virtual machine that came of the request that the journal has, nothing where there is none and none can
-// come, or an UnfinishedError while that is not known. Without a
-// request it is what the cloud has of the name.
+// come, or an UnfinishedError while that is not known. Without a request it is what the cloud has of the name.
 func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (string, error) {
-	_, ok := hostName(id)
-	pending := p.Attempt != "" && !d.over.Has(p.Attempt)
 	if p.Task == "" {
 		p.Task, _ = d.tasks.Get(p.Attempt)
 	}
-	if pending && p.Task != "" && p.Failed.IsZero() {
+	if p.Task != "" && p.Failed.IsZero() && d.isPending(p) {
 		vm, err := d.await(ctx, id, p)
 		if err != nil || vm != "" {
 			return vm, err
 		}
 	}
-	if !ok {
+	if _, ok := hostName(id); !ok {
 		return "", nil
 	}
 	return d.findByName(ctx, id, p)
@@ -125,7 +125,7 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (stri
 // UnfinishedError.
 func (d *Driver) findByName(ctx context.Context, id driver.Identity, p *page) (string, error) {
 	host, _ := hostName(id)
-	early := d.undecided(p, p.Attempt != "" && !d.over.Has(p.Attempt))
+	early := d.undecided(p)
 	if early != nil && !p.copied && d.absent.Has(host) {
 		return "", early
 	}
@@ -138,7 +138,8 @@ func (d *Driver) findByName(ctx context.Context, id driver.Identity, p *page) (s
 }
 
 // undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.
-func (d *Driver) undecided(p *page, pending bool) error {
+func (d *Driver) undecided(p *page) error {
+	pending := d.isPending(p)
 	switch {
 	case p.copied && !p.other:
 		return errCopied
