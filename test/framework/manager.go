@@ -60,7 +60,7 @@ func (s *Stack) startManagers(ctx context.Context) error {
 func (s *Stack) StartManagers(ctx context.Context, without ...string) error {
 	for _, each := range s.managerCommands() {
 		has := func(m *Manager) bool { return m.Name == each.name }
-		if slices.Contains(without, each.name) || slices.ContainsFunc(s.managers, has) {
+		if slices.Contains(without, each.name) || slices.ContainsFunc(s.Managers(), has) {
 			continue
 		}
 		path := filepath.Join(s.root, "bin", each.name)
@@ -100,19 +100,25 @@ func (s *Stack) ServiceAccountKubeconfig(ctx context.Context, file, namespace, a
 	return path, os.WriteFile(path, kubeconfig, 0o600)
 }
 
-// Launch runs a program as one of the managers of the stack, ours or not.
+// Launch runs a program as one of the managers of the stack, ours or not. It may be called by several goroutines.
 func (s *Stack) Launch(name string, command process.Command) (*Manager, error) {
 	command.Log = filepath.Join(s.Dir, name+".log")
 	m := &Manager{Name: name, Log: command.Log, command: command}
 	if err := m.Start(); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.managers = append(s.managers, m)
 	return m, nil
 }
 
 // Managers are the managers of the stack, in the order of their start.
-func (s *Stack) Managers() []*Manager { return s.managers }
+func (s *Stack) Managers() []*Manager {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.managers)
+}
 
 // Start starts the manager, again if it has ended.
 func (m *Manager) Start() error {

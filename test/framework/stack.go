@@ -74,6 +74,7 @@ type Stack struct {
 
 	options  Options
 	root     string
+	mu       sync.Mutex // guards managers
 	managers []*Manager
 }
 
@@ -233,7 +234,7 @@ func (s *Stack) prepare(ctx context.Context) error {
 // Stop ends the managers and the clusters, and removes the temporary folder. It may be
 // called again.
 func (s *Stack) Stop() error {
-	for _, m := range slices.Backward(s.managers) {
+	for _, m := range slices.Backward(s.Managers()) {
 		m.Stop()
 	}
 	var errs []error

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -173,20 +176,40 @@ func TestMachineDeployments(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the clouds: %v: %s", err, out)
 	}
+	var running errgroup.Group
+	running.SetLimit(cloudsAtOnce)
 	for _, c := range clouds {
-		t.Run(c.name, func(t *testing.T) {
-			c.open(t, program, stack.Dir)
-			provider := c.provide(t.Context(), t, stack, root)
-			t.Cleanup(func() {
-				if provider.Stop(); t.Failed() {
-					t.Log(provider.Tail())
-				}
-			})
-			provider.AllowExit(true)
-			live(t, stack, c)
+		running.Go(func() error {
+			t.Run(c.name, func(t *testing.T) { test(t, stack, c, root, program) })
+			return nil
 		})
 	}
+	_ = running.Wait() // the subtests have failed
+	left, err := (&workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "none"}).Remaining(t.Context())
+	if err != nil || len(left) > 0 {
+		t.Errorf("left after all: %v, %v", left, err)
+	}
 }
+
+// test starts the cloud and its provider, and runs the workflow in a namespace of its own.
+func test(t *testing.T, stack *framework.Stack, c *cloud, root, program string) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.name}}
+	if err := stack.ManagementClient.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	c.open(t, program, stack.Dir)
+	provider := c.provide(t.Context(), t, stack, root)
+	t.Cleanup(func() {
+		if provider.Stop(); t.Failed() {
+			t.Log(provider.Tail())
+		}
+	})
+	provider.AllowExit(true)
+	live(t, stack, c)
+}
+
+// cloudsAtOnce is how many clouds are tested at a time. Most of the time of each passes in waiting for it.
+const cloudsAtOnce = 4
 
 // pollPeriod is how often drivers want an instance to be read that starts or stops, at most.
 const pollPeriod = 5 * time.Second
@@ -196,7 +219,7 @@ func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
 	defer cancel()
-	events := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: c.name}
+	events := &workflow.Workflow{Stack: stack, Namespace: c.name, Cluster: c.name, SharesWorkload: true}
 	beating, rest := context.WithCancel(ctx)
 	defer rest()
 	go (&kubelets{told: events, registered: map[types.UID]bool{}}).run(beating)

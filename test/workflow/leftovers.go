@@ -50,8 +50,11 @@ func (w *Workflow) dataSecrets(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// tokens names the bootstrap tokens in the workload cluster.
+// tokens names the bootstrap tokens in the workload cluster, unless other Clusters share it.
 func (w *Workflow) tokens(ctx context.Context) ([]string, error) {
+	if w.SharesWorkload {
+		return nil, nil
+	}
 	list := &corev1.SecretList{}
 	if err := w.Stack.WorkloadClient.List(ctx, list, client.InNamespace(metav1.NamespaceSystem)); err != nil {
 		return nil, err

@@ -6,6 +6,9 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -89,7 +92,7 @@ func (w *Workflow) Machines(ctx context.Context) ([]clusterv1.Machine, error) {
 	return list.Items, err
 }
 
-// Nodes are the Nodes of the workload cluster, by name.
+// Nodes are the Nodes of the workload cluster, by name; those of the MachineDeployment only, if others share it.
 func (w *Workflow) Nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	list := &corev1.NodeList{}
 	if err := w.Stack.WorkloadClient.List(ctx, list); err != nil {
@@ -97,7 +100,9 @@ func (w *Workflow) Nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	}
 	nodes := map[string]*corev1.Node{}
 	for i := range list.Items {
-		nodes[list.Items[i].Name] = &list.Items[i]
+		if name := list.Items[i].Name; !w.SharesWorkload || strings.HasPrefix(name, w.Deployment()+"-") {
+			nodes[name] = &list.Items[i]
+		}
 	}
 	return nodes, nil
 }
@@ -122,13 +127,16 @@ func (w *Workflow) Remaining(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := namesIn(ctx, w.Stack.WorkloadClient, &corev1.NodeList{})
+	nodes, err := w.Nodes(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		left = append(left, "Node "+name)
 	}
 	hosts, err := w.hosts()
 	if err != nil {
 		return nil, err
 	}
-	return append(append(append(append(left, data...), tokens...), nodes...), hosts...), nil
+	return slices.Concat(left, data, tokens, hosts), nil
 }

@@ -47,6 +47,9 @@ type Workflow struct {
 	Server string
 	// Host is the address of the workload API server for machines, on its own port, if not where it is.
 	Host string
+	// SharesWorkload is set if other Clusters have machines in the workload cluster at the same time. Their Nodes, which
+	// have names of other MachineDeployments, and bootstrap tokens, which do not say whose they are, are ignored then.
+	SharesWorkload bool
 }
 
 // Deployment is the name of the workflow's MachineDeployment.
