@@ -14,9 +14,12 @@ import (
 	compute "google.golang.org/api/compute/v1"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/inflight"
 	"drover.io/infra-providers/google/request"
+	"drover.io/infra-providers/internal/inflight"
 )
+
+// instanceObject names the instance among the creations of a machine, of which it is the only one.
+const instanceObject = "instance"
 
 // operationDone is the status of an operation that has ended, with or without an error.
 const operationDone = "DONE"
@@ -24,7 +27,7 @@ const operationDone = "DONE"
 // Create implements driver.Driver. The answer to an insertion is only that it has begun: whether the zone has capacity is
 // known at the end of its operation, so Create is unfinished until then.
 func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
-	inserted, known := d.inserts.Get(req.Identity)
+	inserted, known := d.creations.Get(req.Identity, instanceObject)
 	if known && inserted.Operation != "" {
 		return d.continueInsertion(ctx, req, inserted)
 	}
@@ -36,7 +39,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return d.accepted(req.Identity, found)
 	}
 	if known && inserted.Zone != req.Config.Zone {
-		if d.inserts.MayAppear(inserted) {
+		if d.creations.MayAppear(inserted) {
 			return driver.Instance{}, errNotListedYet
 		}
 		known = false
@@ -52,7 +55,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return driver.Instance{}, err
 	}
 	if !known {
-		inserted = inflight.Insertion{Zone: req.Config.Zone, RequestID: d.requestID(req.Identity), Disks: request.DiskNames(instance)}
+		inserted = inflight.Creation{Zone: req.Config.Zone, Key: d.requestID(req.Identity), Disks: request.DiskNames(instance)}
 	}
 	return d.insert(ctx, req, instance, inserted)
 }
@@ -69,13 +72,13 @@ func (d *Driver) requestID(id driver.Identity) string {
 }
 
 // insert requests the instance. It is recorded before, so that its absence is not concluded while the answer is missing.
-func (d *Driver) insert(ctx context.Context, req driver.CreateRequest[InstanceConfig], instance *compute.Instance, inserted inflight.Insertion) (driver.Instance, error) {
+func (d *Driver) insert(ctx context.Context, req driver.CreateRequest[InstanceConfig], instance *compute.Instance, inserted inflight.Creation) (driver.Instance, error) {
 	unanswered := inserted.Sent
-	d.inserts.Set(req.Identity, inserted)
-	operation, err := d.api.Instances.Insert(d.project, req.Config.Zone, instance).RequestId(inserted.RequestID).Context(ctx).Do()
+	d.creations.Set(req.Identity, instanceObject, inserted)
+	operation, err := d.api.Instances.Insert(d.project, req.Config.Zone, instance).RequestId(inserted.Key).Context(ctx).Do()
 	if isAlreadyExists(err) {
 		if unanswered.IsZero() {
-			d.inserts.Delete(req.Identity) // the request was not carried out
+			d.creations.End(req.Identity, instanceObject) // the request was not carried out
 		}
 		return d.findNamesake(ctx, req)
 	}
@@ -85,21 +88,21 @@ func (d *Driver) insert(ctx context.Context, req driver.CreateRequest[InstanceCo
 		case short:
 			return d.refused(ctx, req, err)
 		case unanswered.IsZero() && (driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) || driver.IsRateLimited(err)):
-			d.inserts.Delete(req.Identity) // the request was not carried out
+			d.creations.End(req.Identity, instanceObject) // the request was not carried out
 		}
 		return driver.Instance{}, err
 	}
 	logr.FromContextOrDiscard(ctx).Info("requested instance", "operation", operation.Name)
 	inserted.Operation = operation.Name
-	d.inserts.Set(req.Identity, inserted)
+	d.creations.Set(req.Identity, instanceObject, inserted)
 	return d.conclude(ctx, req, operation)
 }
 
 // continueInsertion reads the operation of an insertion.
-func (d *Driver) continueInsertion(ctx context.Context, req driver.CreateRequest[InstanceConfig], inserted inflight.Insertion) (driver.Instance, error) {
+func (d *Driver) continueInsertion(ctx context.Context, req driver.CreateRequest[InstanceConfig], inserted inflight.Creation) (driver.Instance, error) {
 	operation, err := d.api.ZoneOperations.Get(d.project, inserted.Zone, inserted.Operation).Context(ctx).Do()
 	if isNotFound(err) { // it is not kept for ever
-		d.inserts.Delete(req.Identity)
+		d.creations.End(req.Identity, instanceObject)
 		return driver.Instance{}, errNotListedYet
 	}
 	if err != nil {
@@ -117,7 +120,7 @@ func (d *Driver) conclude(ctx context.Context, req driver.CreateRequest[Instance
 	case operation.Error != nil || operation.HttpErrorStatusCode != 0:
 		return d.refused(ctx, req, toOperationError(operation, req.Config))
 	}
-	d.inserts.Delete(req.Identity)
+	d.creations.End(req.Identity, instanceObject)
 	found, err := d.read(ctx, req.Config.Zone, req.Identity.Name)
 	if err != nil {
 		return driver.Instance{}, err
@@ -135,14 +138,11 @@ func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceC
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	inserted, known := d.inserts.Get(req.Identity)
-	d.inserts.Delete(req.Identity)
 	if found != nil && req.Identity.Check(d.toInstance(found).Identity) == nil {
+		d.creations.End(req.Identity, instanceObject)
 		return d.accepted(req.Identity, found)
 	}
-	if known {
-		d.inserts.Fail(req.Identity, inserted)
-	}
+	d.creations.Fail(req.Identity, instanceObject)
 	return driver.Instance{}, cause
 }
 
@@ -155,7 +155,7 @@ func (d *Driver) accepted(id driver.Identity, found *compute.Instance) (driver.I
 	if mayFail(found) {
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	}
-	d.inserts.Delete(id)
+	d.creations.End(id, instanceObject)
 	return instance, nil
 }
 
@@ -172,7 +172,7 @@ func (d *Driver) findNamesake(ctx context.Context, req driver.CreateRequest[Inst
 		if req.Identity.Check(instance.Identity) == nil {
 			return d.accepted(req.Identity, found)
 		}
-		d.inserts.Delete(req.Identity)
+		d.creations.End(req.Identity, instanceObject)
 		return driver.Instance{}, fmt.Errorf("the zone has another instance with the name of this machine (%s): delete one of them", instance.ProviderID)
 	}
 	own, err := d.ownDisks(ctx, req.Identity)

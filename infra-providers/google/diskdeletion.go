@@ -69,7 +69,7 @@ func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compu
 
 // disksOfFailedInsertions returns the disks that failed insertions of a machine have left.
 func (d *Driver) disksOfFailedInsertions(ctx context.Context, id driver.Identity) (left []*compute.Disk, err error) {
-	for _, failed := range d.inserts.Failed(id) {
+	for _, failed := range d.creations.Failed(id) {
 		for _, name := range failed.Disks {
 			disk, err := d.api.Disks.Get(d.project, failed.Zone, name).Context(ctx).Do()
 			if isNotFound(err) {

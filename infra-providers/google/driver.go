@@ -23,8 +23,8 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/google/inflight"
 	"drover.io/infra-providers/google/request"
+	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/internal/label"
 	"drover.io/runtime/egress"
 	"drover.io/runtime/expiring"
@@ -86,10 +86,10 @@ func Cloud(options Options) driver.Cloud[*infrav1.GoogleMachine, InstanceConfig]
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
 // driver.Restarter, driver.ConsoleReader and driver.AttachedObjectLister.
 type Driver struct {
-	api     *compute.Service
-	project string
-	lookup  *request.Lookup
-	inserts *inflight.Insertions
+	api       *compute.Service
+	project   string
+	lookup    *request.Lookup
+	creations *inflight.Creations
 	// process distinguishes the requests of this process from those of an earlier one.
 	process  string
 	attempts atomic.Uint64
@@ -114,12 +114,12 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 		options.Clock = clock.RealClock{}
 	}
 	d := &Driver{
-		api:      api,
-		project:  account.Region,
-		lookup:   request.NewLookup(api, options.Clock),
-		inserts:  inflight.New(options.Clock),
-		process:  string(uuid.NewUUID()),
-		pageSize: cmp.Or(options.PageSize, maxPageSize),
+		api:       api,
+		project:   account.Region,
+		lookup:    request.NewLookup(api, options.Clock),
+		creations: inflight.New(options.Clock),
+		process:   string(uuid.NewUUID()),
+		pageSize:  cmp.Or(options.PageSize, maxPageSize),
 	}
 	d.stops.Clock, d.stops.TTL, d.stops.Max = options.Clock, time.Hour, maxStops
 	return d, nil
@@ -164,7 +164,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	if found == nil {
-		d.inserts.Delete(id)
+		d.creations.End(id, instanceObject)
 		return nil
 	}
 	return d.deleteInstance(ctx, id, found, own)
@@ -241,10 +241,10 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*compute.Instanc
 	if found, err := d.findListed(ctx, id); err != nil || found != nil {
 		return found, err
 	}
-	if inserted, ok := d.inserts.Get(id); ok {
+	if inserted, ok := d.creations.Get(id, instanceObject); ok {
 		return d.findInserted(ctx, id, inserted)
 	}
-	if d.inserts.InStartupWindow() {
+	if d.creations.InStartupWindow() {
 		return nil, errCreationUnknown
 	}
 	return nil, nil
@@ -252,7 +252,7 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*compute.Instanc
 
 // findInserted returns the instance of an insertion whose end is not known, and fails while it may still appear. It may appear
 // until the operation ends, so that is read first.
-func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted inflight.Insertion) (*compute.Instance, error) {
+func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted inflight.Creation) (*compute.Instance, error) {
 	ended := false
 	if inserted.Operation != "" {
 		operation, err := d.api.ZoneOperations.Get(d.project, inserted.Zone, inserted.Operation).Context(ctx).Do()
@@ -270,9 +270,9 @@ func (d *Driver) findInserted(ctx context.Context, id driver.Identity, inserted 
 	case found != nil && label.Decode(found.Labels).UID == id.UID:
 		return found, nil
 	case ended:
-		d.inserts.Fail(id, inserted)
+		d.creations.Fail(id, instanceObject)
 		return nil, nil
-	case d.inserts.MayAppear(inserted):
+	case d.creations.MayAppear(inserted):
 		return nil, errNotListedYet
 	default:
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/google/googlefake"
-	"drover.io/infra-providers/google/inflight"
+	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/internal/label"
 )
 

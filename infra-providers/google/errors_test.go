@@ -16,15 +16,11 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 func answer(status int, reason string) error {
 	return fmt.Errorf("calling: %w", &googleapi.Error{Code: status, Message: "a message", Errors: []googleapi.ErrorItem{{Reason: reason, Message: "a message"}}, Header: http.Header{"Retry-After": {"7"}}})
-}
-
-func isTransient(err error) bool {
-	return err != nil && !driver.IsUnauthorized(err) && !driver.IsQuotaExceeded(err) && !driver.IsRateLimited(err) && !driver.IsInvalidConfiguration(err) &&
-		!driver.IsInsufficientCapacity(err) && !driver.IsNotFound(err) && !driver.IsUnfinished(err)
 }
 
 func TestToError(t *testing.T) {
@@ -41,13 +37,13 @@ func TestToError(t *testing.T) {
 		"too many requests of a user": {answer(403, "userRateLimitExceeded"), driver.IsRateLimited},
 		"too many requests by status": {answer(429, ""), driver.IsRateLimited},
 		"a quota":                     {answer(403, "quotaExceeded"), driver.IsQuotaExceeded},
-		"a failure":                   {answer(503, "backendError"), isTransient},
-		"a project that is gone":      {answer(404, "notFound"), isTransient},
-		"a changed fingerprint":       {answer(412, "conditionNotMet"), isTransient},
-		"a busy instance":             {answer(400, "resourceNotReady"), isTransient},
-		"a proxy's refusal":           {&googleapi.Error{Code: 403, Body: "<html>denied</html>"}, isTransient},
-		"a proxy's absence":           {&googleapi.Error{Code: 404, Body: "<html>not found</html>"}, isTransient},
-		"an end of the context":       {context.DeadlineExceeded, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && isTransient(err) }},
+		"a failure":                   {answer(503, "backendError"), drivertest.HasNoKind},
+		"a project that is gone":      {answer(404, "notFound"), drivertest.HasNoKind},
+		"a changed fingerprint":       {answer(412, "conditionNotMet"), drivertest.HasNoKind},
+		"a busy instance":             {answer(400, "resourceNotReady"), drivertest.HasNoKind},
+		"a proxy's refusal":           {&googleapi.Error{Code: 403, Body: "<html>denied</html>"}, drivertest.HasNoKind},
+		"a proxy's absence":           {&googleapi.Error{Code: 404, Body: "<html>not found</html>"}, drivertest.HasNoKind},
+		"an end of the context":       {context.DeadlineExceeded, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && drivertest.HasNoKind(err) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,14 +82,14 @@ func TestToCreateError(t *testing.T) {
 		"an invalid field":           {operation("INVALID_FIELD_VALUE", "resource.machineType"), driver.IsInvalidConfiguration, "spec.machineType"},
 		"an invalid field in a list": {operation("INVALID_USAGE", "resource.networkInterfaces[0].subnetwork"), driver.IsInvalidConfiguration, "spec.networkInterfaces"},
 		"something without location": {operation("RESOURCE_NOT_FOUND", ""), driver.IsInvalidConfiguration, "spec"},
-		"an internal error":          {operation("INTERNAL_ERROR", ""), isTransient, ""},
-		"an unknown code":            {operation("SOMETHING_NEW", ""), isTransient, ""},
-		"no code":                    {toOperationError(&compute.Operation{HttpErrorStatusCode: 503, HttpErrorMessage: "SERVICE UNAVAILABLE"}, config), isTransient, ""},
+		"an internal error":          {operation("INTERNAL_ERROR", ""), drivertest.HasNoKind, ""},
+		"an unknown code":            {operation("SOMETHING_NEW", ""), drivertest.HasNoKind, ""},
+		"no code":                    {toOperationError(&compute.Operation{HttpErrorStatusCode: 503, HttpErrorMessage: "SERVICE UNAVAILABLE"}, config), drivertest.HasNoKind, ""},
 		"an unknown image":           {toCreateError(answer(404, "notFound"), config, "spec.image"), driver.IsInvalidConfiguration, "spec.image"},
 		"a location in the answer": {toCreateError(&googleapi.Error{Code: 400, Message: "m", Errors: []googleapi.ErrorItem{{Reason: "invalid"}},
 			Body: `{"error":{"errors":[{"reason":"invalid","location":"resource.tags"}]}}`}, config, "spec"), driver.IsInvalidConfiguration, "spec.tags"},
-		"a proxy's absence":   {toCreateError(&googleapi.Error{Code: 404, Body: "<html></html>"}, config, "spec.image"), isTransient, ""},
-		"a busy resource":     {toCreateError(answer(400, "resourceNotReady"), config, "spec"), isTransient, ""},
+		"a proxy's absence":   {toCreateError(&googleapi.Error{Code: 404, Body: "<html></html>"}, config, "spec.image"), drivertest.HasNoKind, ""},
+		"a busy resource":     {toCreateError(answer(400, "resourceNotReady"), config, "spec"), drivertest.HasNoKind, ""},
 		"too many requests":   {toCreateError(answer(403, "rateLimitExceeded"), config, "spec"), driver.IsRateLimited, ""},
 		"invalid credentials": {toCreateError(answer(401, "required"), config, "spec"), driver.IsUnauthorized, ""},
 	} {

@@ -16,7 +16,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/google/googlefake"
-	"drover.io/infra-providers/google/inflight"
+	"drover.io/infra-providers/internal/inflight"
 )
 
 // TestLostAnswerIsRepeatedWithTheSameRequestID: the repetition is answered with the first operation.

@@ -39,7 +39,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("HCLOUD_TOKEN", test.environment)
-			connected, err := hetzner.Cloud().Connect(t.Context(), driver.Account{SecretName: test.secretName}, test.credentials)
+			connected, err := hetzner.Cloud(hetzner.Options{}).Connect(t.Context(), driver.Account{SecretName: test.secretName}, test.credentials)
 			if (err == nil) != test.connects || err != nil && !driver.IsUnauthorized(err) {
 				t.Fatalf("connecting: %v", err)
 			}
@@ -59,7 +59,7 @@ func TestCredentials(t *testing.T) {
 func TestAccountNeedsNoValidation(t *testing.T) {
 	t.Parallel()
 	machine := &infrav1.HetznerMachine{Spec: infrav1.HetznerMachineSpec{CredentialsSecretName: "hcloud"}}
-	if diff := cmp.Diff(driver.Account{SecretName: "hcloud"}, hetzner.Cloud().Account(machine)); diff != "" {
+	if diff := cmp.Diff(driver.Account{SecretName: "hcloud"}, hetzner.Cloud(hetzner.Options{}).Account(machine)); diff != "" {
 		t.Errorf("account (-want +got):\n%s", diff)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/hetzner/catalog"
-	"drover.io/infra-providers/hetzner/inflight"
 	"drover.io/infra-providers/hetzner/volume"
+	"drover.io/infra-providers/internal/inflight"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachines,verbs=get;list;watch;patch
@@ -29,8 +29,14 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates/status,verbs=patch
 
+// Options are the settings of the provider.
+type Options struct {
+	// Clock is the real clock if it is nil.
+	Clock clock.PassiveClock
+}
+
 // Cloud returns the description of Hetzner Cloud.
-func Cloud() driver.Cloud[*infrav1.HetznerMachine, InstanceConfig] {
+func Cloud(options Options) driver.Cloud[*infrav1.HetznerMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.HetznerMachine, InstanceConfig]{
 		Name:           "hetzner",
 		NewMachine:     func() *infrav1.HetznerMachine { return &infrav1.HetznerMachine{} },
@@ -42,8 +48,10 @@ func Cloud() driver.Cloud[*infrav1.HetznerMachine, InstanceConfig] {
 		Offering:       toOffering,
 		// A project has 3600 requests an hour for all its clients, replenished at one per second. A call of the driver
 		// makes one to a handful of them.
-		Limits:  driver.Limits{PerSecond: 0.5, Burst: 300},
-		Connect: connect,
+		Limits: driver.Limits{PerSecond: 0.5, Burst: 300},
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+			return connect(options, account, credentials)
+		},
 	}
 }
 
@@ -55,7 +63,7 @@ const (
 )
 
 // connect reads the token from the key token of the Secret, or from HCLOUD_TOKEN.
-func connect(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+func connect(options Options, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 	token, source := os.Getenv("HCLOUD_TOKEN"), "the environment variable HCLOUD_TOKEN"
 	if account.SecretName != "" {
 		token, source = string(credentials["token"]), fmt.Sprintf("the key token of Secret %q", account.SecretName)
@@ -67,7 +75,7 @@ func connect(_ context.Context, account driver.Account, credentials driver.Crede
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("%s has characters that no API token has", source)}
 	}
-	options := []hcloud.ClientOption{
+	clientOptions := []hcloud.ClientOption{
 		hcloud.WithToken(token),
 		hcloud.WithApplication("drover", ""),
 		hcloud.WithHTTPClient(&http.Client{Timeout: timeout}),
@@ -75,26 +83,29 @@ func connect(_ context.Context, account driver.Account, credentials driver.Crede
 		hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
 	}
 	if endpoint := os.Getenv("HCLOUD_ENDPOINT"); endpoint != "" {
-		options = append(options, hcloud.WithEndpoint(endpoint))
+		clientOptions = append(clientOptions, hcloud.WithEndpoint(endpoint))
 	}
-	return New(hcloud.NewClient(options...), clock.RealClock{}), nil
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return New(hcloud.NewClient(clientOptions...), options.Clock), nil
 }
 
 // New returns a driver of the project of a client.
 func New(client *hcloud.Client, clock clock.PassiveClock) *Driver {
 	return &Driver{
-		api: &client.Server, catalog: catalog.New(client, clock), volumes: volume.NewStore(client), requests: inflight.New(clock), clock: clock,
+		api: &client.Server, catalog: catalog.New(client, clock), volumes: volume.NewStore(client), creations: inflight.New(clock), clock: clock,
 	}
 }
 
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.CapacityProvider, driver.ImageFinder, driver.Tagger,
 // driver.Restarter and driver.AttachedObjectLister.
 type Driver struct {
-	api      api
-	catalog  *catalog.Catalog
-	volumes  *volume.Store
-	requests *inflight.Requests
-	clock    clock.PassiveClock
+	api       api
+	catalog   *catalog.Catalog
+	volumes   *volume.Store
+	creations *inflight.Creations
+	clock     clock.PassiveClock
 }
 
 // api lists the calls for servers in use. Packages catalog and volume have the others.
@@ -141,15 +152,28 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	return found, err
 }
 
+// serverObject names the server among the creations of a machine, of which it is the only one.
+const serverObject = "server"
+
+// mayAppear reports whether a request for a machine may still take effect. For a machine with a provider ID none can: its
+// request was answered.
+func (d *Driver) mayAppear(id driver.Identity) bool {
+	if id.ProviderID != "" {
+		return false
+	}
+	unanswered, known := d.creations.Get(id, serverObject)
+	return known && d.creations.MayAppear(unanswered) || d.creations.InStartupWindow()
+}
+
 // get returns the server of an identity and its instance.
 func (d *Driver) get(ctx context.Context, id driver.Identity) (*hcloud.Server, driver.Instance, error) {
 	// Whether a request may take effect is read first: the window may end during the search.
-	inFlight := d.requests.InFlight(id)
+	mayAppear := d.mayAppear(id)
 	server, err := d.find(ctx, id)
 	if err != nil {
 		return nil, driver.Instance{}, d.toRetryableError(err)
 	}
-	if inFlight && (server == nil || isOtherMachines(server, id)) {
+	if mayAppear && (server == nil || isOtherMachines(server, id)) {
 		return nil, driver.Instance{}, errCreationUnknown
 	}
 	if server == nil {

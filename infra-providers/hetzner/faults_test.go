@@ -26,7 +26,7 @@ func TestFaultInjection(t *testing.T) {
 		cloud := newEnv(t, hetznerfake.Options{ActionDelay: 3})
 		now := time.Now()
 		client := &http.Client{Transport: &faulttest.FaultyTransport{Rand: random, Next: http.DefaultTransport, Refuse: refuse}}
-		cloudDescription := hetzner.Cloud()
+		cloudDescription := hetzner.Cloud(hetzner.Options{})
 		cloudDescription.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.InstanceConfig], error) {
 			return hetzner.New(hcloud.NewClient(
 				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithHTTPClient(client), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),

@@ -18,7 +18,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
-	"drover.io/infra-providers/hetzner/inflight"
+	"drover.io/infra-providers/internal/inflight"
 )
 
 // refusing is a transport that refuses one action of every server.

@@ -13,7 +13,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
-	"drover.io/infra-providers/hetzner/inflight"
+	"drover.io/infra-providers/internal/inflight"
 )
 
 // fakeClock is a clock that the test advances.

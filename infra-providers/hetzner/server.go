@@ -13,6 +13,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/hetzner/catalog"
 	"drover.io/infra-providers/hetzner/volume"
+	"drover.io/infra-providers/internal/inflight"
 )
 
 // createServer creates the server, or returns the one of its name.
@@ -45,7 +46,7 @@ func (d *Driver) createServer(ctx context.Context, req driver.CreateRequest[Inst
 // recordUnanswered records a request that had no answer and may take effect later.
 func (d *Driver) recordUnanswered(id driver.Identity, err error) error {
 	if isUnanswered(err) {
-		d.requests.AddUnanswered(id.UID)
+		d.creations.Set(id, serverObject, inflight.Creation{})
 	}
 	return err
 }

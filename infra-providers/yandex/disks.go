@@ -159,7 +159,10 @@ func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compu
 	if id.UID == "" {
 		return nil, nil
 	}
-	ids := d.creations.Failed(id)
+	var ids []string
+	for _, failed := range d.creations.Failed(id) {
+		ids = append(ids, failed.ID)
+	}
 	for object, creation := range d.creations.All(id) {
 		if strings.HasPrefix(object, diskObject) && creation.ID != "" {
 			ids = append(ids, creation.ID)

@@ -6,7 +6,7 @@
 //
 // The record only delays conclusions about absence, and finds the cause of a failure. It is empty after a restart, and an
 // earlier process may have made requests: until the window has passed, every machine may have one in flight. The drivers
-// nutanix and yandex call it.
+// google, hetzner, nutanix and yandex call it.
 package inflight
 
 import (
@@ -28,7 +28,7 @@ const Window = 2 * time.Minute
 // lifetime is how long the record of a machine is kept that is never asked about again.
 const lifetime = time.Hour
 
-// maxFailed is how many failed disks of a machine are remembered.
+// maxFailed is how many failed creations of a machine are remembered. Shortages delay the next attempt, so that there are few.
 const maxFailed = 32
 
 // Creation is one request for an object of a machine, by the object's name.
@@ -39,6 +39,10 @@ type Creation struct {
 	Operation string
 	// ID is that of the object, which is known with the operation.
 	ID string
+	// Zone is where the object is requested, in clouds whose operations belong to a zone.
+	Zone string
+	// Disks are the names of the disks that are created with the object. They may stay when that fails.
+	Disks []string
 	// Answered is when the cloud answered with the operation, by its own clock; zero where that is not known.
 	Answered time.Time
 	// Sent is when the request was sent last.
@@ -50,8 +54,13 @@ type machine struct {
 	creations map[string]Creation
 	// attempts are the numbers of creations of an object that have failed.
 	attempts map[string]int
-	// failed are the IDs of disks whose creation has failed, and which may still exist, with the time of that.
-	failed map[string]time.Time
+	// failed are the creations that have failed and whose objects or disks may still exist.
+	failed []failure
+}
+
+type failure struct {
+	Creation
+	at time.Time
 }
 
 // Creations are those of one process. They are safe for concurrent use.
@@ -81,7 +90,7 @@ func Machine(id driver.Identity) driver.Identity {
 func (c *Creations) of(id driver.Identity) *machine {
 	known, ok := c.machines.Get(Machine(id))
 	if !ok {
-		known = &machine{creations: map[string]Creation{}, attempts: map[string]int{}, failed: map[string]time.Time{}}
+		known = &machine{creations: map[string]Creation{}, attempts: map[string]int{}}
 	}
 	c.machines.Set(Machine(id), known)
 	return known
@@ -134,14 +143,15 @@ func (c *Creations) End(id driver.Identity, name string) {
 	}
 }
 
-// Fail deletes a creation that has failed, so that the next one has another key, and remembers its object as long as a list
-// may be behind.
+// Fail deletes a creation that has failed, so that the next one has another key, and remembers its object and disks as long as
+// a list may be behind.
 func (c *Creations) Fail(id driver.Identity, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.of(id)
-	if failed := known.creations[name]; failed.ID != "" && len(known.failed) < maxFailed {
-		known.failed[failed.ID] = c.clock.Now()
+	c.expire(known)
+	if failed := known.creations[name]; (failed.ID != "" || len(failed.Disks) > 0) && len(known.failed) < maxFailed {
+		known.failed = append(known.failed, failure{Creation: failed, at: c.clock.Now()})
 	}
 	delete(known.creations, name)
 	known.attempts[name]++
@@ -158,16 +168,25 @@ func (c *Creations) Attempt(id driver.Identity, name string) int {
 	return known.attempts[name]
 }
 
-// Failed returns the IDs of objects whose creation has failed a moment ago.
-func (c *Creations) Failed(id driver.Identity) []string {
+// Failed returns the creations of a machine that have failed a moment ago, oldest first: those with an ID or disks.
+func (c *Creations) Failed(id driver.Identity) []Creation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.machines.Get(Machine(id))
 	if !ok {
 		return nil
 	}
-	maps.DeleteFunc(known.failed, func(_ string, at time.Time) bool { return c.clock.Since(at) >= Window })
-	return slices.Sorted(maps.Keys(known.failed))
+	c.expire(known)
+	failed := make([]Creation, 0, len(known.failed))
+	for _, each := range known.failed {
+		failed = append(failed, each.Creation)
+	}
+	return failed
+}
+
+// expire deletes failures that are older than the window.
+func (c *Creations) expire(known *machine) {
+	known.failed = slices.DeleteFunc(known.failed, func(f failure) bool { return c.clock.Since(f.at) >= Window })
 }
 
 // Forget deletes the record of a machine.

@@ -50,12 +50,18 @@ func TestFailureCountsAndRemembersTheObject(t *testing.T) {
 	if got := creations.Attempt(id, "disk a"); got != 2 {
 		t.Errorf("%d attempts have failed, want 2", got)
 	}
-	if got := creations.Failed(id); !slices.Equal(got, []string{"first", "second"}) {
+	creations.Set(id, "instance", inflight.Creation{Key: "k"})
+	creations.Fail(id, "instance") // which has no object
+	var got []string
+	for _, failed := range creations.Failed(id) {
+		got = append(got, failed.ID)
+	}
+	if !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("got %q", got)
 	}
 	now.SetTime(now.Now().Add(inflight.Window))
 	if got := creations.Failed(id); len(got) > 0 {
-		t.Errorf("after the window: got %q", got)
+		t.Errorf("after the window: got %+v", got)
 	}
 	creations.Forget(id)
 	if got := creations.Attempt(id, "disk a"); got != 0 {
