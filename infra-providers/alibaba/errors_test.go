@@ -17,6 +17,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 // answerWith returns an error as the SDK makes it of an answer.
@@ -29,11 +30,6 @@ func answerWith(status int, code string) error {
 	return &openapi.ClientError{StatusCode: &status, Code: &code, Message: message, Data: data}
 }
 
-func isTransient(err error) bool {
-	return err != nil && !driver.IsUnauthorized(err) && !driver.IsQuotaExceeded(err) && !driver.IsRateLimited(err) && !driver.IsInvalidConfiguration(err) &&
-		!driver.IsInsufficientCapacity(err) && !driver.IsNotFound(err) && !driver.IsUnfinished(err)
-}
-
 func TestToError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -41,7 +37,7 @@ func TestToError(t *testing.T) {
 		is  func(error) bool
 	}{
 		"an absence":                   {answerWith(404, "InvalidInstanceId.NotFound"), driver.IsNotFound},
-		"another absence":              {answerWith(404, "InvalidDiskId.NotFound"), isTransient},
+		"another absence":              {answerWith(404, "InvalidDiskId.NotFound"), drivertest.HasNoKind},
 		"too many requests":            {answerWith(400, "Throttling"), driver.IsRateLimited},
 		"too many requests of a user":  {answerWith(400, "Throttling.User"), driver.IsRateLimited},
 		"too many requests of a kind":  {answerWith(400, "Throttling.Concurrent"), driver.IsRateLimited},
@@ -52,17 +48,17 @@ func TestToError(t *testing.T) {
 		"an expired token":             {answerWith(400, "InvalidSecurityToken.Expired"), driver.IsUnauthorized},
 		"a wrong secret":               {answerWith(400, "SignatureDoesNotMatch"), driver.IsUnauthorized},
 		"a wrong clock":                {answerWith(400, "InvalidTimeStamp.Expired"), driver.IsUnauthorized},
-		"a failure":                    {answerWith(500, "InternalError"), isTransient},
-		"a service that is not there":  {answerWith(503, "ServiceUnavailable"), isTransient},
-		"a locked instance":            {answerWith(403, "InstanceLockedForSecurity"), isTransient},
-		"a status that does not fit":   {answerWith(403, "IncorrectInstanceStatus"), isTransient},
-		"a nonce that was used":        {answerWith(400, "SignatureNonceUsed"), isTransient},
-		"no code":                      {answerWith(404, ""), isTransient},
-		"an absence, says a proxy":     {&statusError{status: 404}, isTransient},
-		"a refusal by a proxy":         {&statusError{status: 403}, isTransient},
+		"a failure":                    {answerWith(500, "InternalError"), drivertest.HasNoKind},
+		"a service that is not there":  {answerWith(503, "ServiceUnavailable"), drivertest.HasNoKind},
+		"a locked instance":            {answerWith(403, "InstanceLockedForSecurity"), drivertest.HasNoKind},
+		"a status that does not fit":   {answerWith(403, "IncorrectInstanceStatus"), drivertest.HasNoKind},
+		"a nonce that was used":        {answerWith(400, "SignatureNonceUsed"), drivertest.HasNoKind},
+		"no code":                      {answerWith(404, ""), drivertest.HasNoKind},
+		"an absence, says a proxy":     {&statusError{status: 404}, drivertest.HasNoKind},
+		"a refusal by a proxy":         {&statusError{status: 403}, drivertest.HasNoKind},
 		"too many requests to a proxy": {&statusError{status: 429}, driver.IsRateLimited},
 		"no key":                       {errNoOwnKeys, driver.IsUnauthorized},
-		"an end of the context":        {context.Canceled, func(err error) bool { return errors.Is(err, context.Canceled) && isTransient(err) }},
+		"an end of the context":        {context.Canceled, func(err error) bool { return errors.Is(err, context.Canceled) && drivertest.HasNoKind(err) }},
 		"another account":              {&driver.AccountMismatchError{Pinned: "a", Connected: "b"}, driver.IsAccountMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,10 +123,10 @@ func TestToCreateError(t *testing.T) {
 		"too many requests":             {answerWith(400, "Throttling.User"), InstanceConfig{}, driver.IsRateLimited},
 		"no permission":                 {answerWith(403, "Forbidden.RAM"), InstanceConfig{}, driver.IsUnauthorized},
 		"a role that may not be passed": {answerWith(403, "InvalidUser.PassRoleForbidden"), InstanceConfig{}, driver.IsUnauthorized},
-		"a failure":                     {answerWith(500, "InternalError"), InstanceConfig{}, isTransient},
-		"a failure about an image":      {answerWith(500, "InvalidImageId.NotFound"), InstanceConfig{}, isTransient},
-		"an unknown code":               {answerWith(400, "SomethingNew"), InstanceConfig{}, isTransient},
-		"an answer of a proxy":          {&statusError{status: 400}, InstanceConfig{}, isTransient},
+		"a failure":                     {answerWith(500, "InternalError"), InstanceConfig{}, drivertest.HasNoKind},
+		"a failure about an image":      {answerWith(500, "InvalidImageId.NotFound"), InstanceConfig{}, drivertest.HasNoKind},
+		"an unknown code":               {answerWith(400, "SomethingNew"), InstanceConfig{}, drivertest.HasNoKind},
+		"an answer of a proxy":          {&statusError{status: 400}, InstanceConfig{}, drivertest.HasNoKind},
 		"a wrong image":                 {answerWith(404, "InvalidImageId.NotFound"), InstanceConfig{}, invalid("spec.image")},
 		"a wrong type":                  {answerWith(400, "InvalidInstanceType.ValueNotSupported"), InstanceConfig{}, invalid("spec.instanceType")},
 		"a wrong vSwitch":               {answerWith(400, "InvalidVSwitchId.NotFound"), InstanceConfig{}, invalid("spec.vSwitches")},

@@ -92,16 +92,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 			t.Parallel()
 			s := s.In(t)
 			machine := newMachine(name, test.change)
-			s.CreateMachine(machine, "")
-			message := s.WaitForReason(machine, test.want)
-			s.Expect(message).To(gomega.ContainSubstring(test.message))
-			if test.want == machinestatus.UnauthorizedReason {
-				// Without valid credentials the absence of the instance is unknown, so they come first.
-				valid := credentialsSecret()
-				valid.Name = machine.Spec.CredentialsSecretName
-				s.Put(valid)
-			}
-			s.Delete(machine)
+			s.ExpectRefusal(machine, test.want, test.message, credentialsSecret(), machine.Spec.CredentialsSecretName)
 		})
 	}
 }

@@ -115,16 +115,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 				s.CredentialsSecretName = "aws"
 				test.change(s)
 			}))
-			s.CreateMachine(machine, "")
-			message := s.WaitForReason(machine, test.want)
-			s.Expect(message).To(gomega.ContainSubstring(test.message))
-			if test.want == machinestatus.UnauthorizedReason {
-				// Without valid credentials the absence of the instance is unknown, so they come first.
-				valid := credentialsSecret(awsfake.AccessKey)
-				valid.Name = machine.Spec.CredentialsSecretName
-				s.Put(valid)
-			}
-			s.Delete(machine)
+			s.ExpectRefusal(machine, test.want, test.message, credentialsSecret(awsfake.AccessKey), machine.Spec.CredentialsSecretName)
 		})
 	}
 }

@@ -121,14 +121,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 				s.CredentialsSecretName = account.SecretName
 				test.change(s)
 			}))
-			s.CreateMachine(machine, "")
-			message := s.WaitForReason(machine, test.want)
-			s.Expect(message).To(gomega.ContainSubstring(test.message))
-			if test.want == machinestatus.UnauthorizedReason && name != "wrong-group" {
-				// Without valid credentials the absence of the instance is unknown, so they come first.
-				s.Put(secretNamed(machine.Spec.CredentialsSecretName))
-			}
-			s.Delete(machine)
+			s.ExpectRefusal(machine, test.want, test.message, credentialsSecret(), machine.Spec.CredentialsSecretName)
 		})
 	}
 }

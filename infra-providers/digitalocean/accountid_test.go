@@ -38,7 +38,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("DIGITALOCEAN_TOKEN", test.environment)
-			connected, err := digitalocean.Cloud().Connect(t.Context(), driver.Account{SecretName: test.secretName}, test.credentials)
+			connected, err := digitalocean.Cloud(digitalocean.Options{}).Connect(t.Context(), driver.Account{SecretName: test.secretName}, test.credentials)
 			if (err == nil) != test.connects || err != nil && !driver.IsUnauthorized(err) {
 				t.Fatalf("connecting: %v", err)
 			}
@@ -58,7 +58,7 @@ func TestCredentials(t *testing.T) {
 func TestAccountNeedsNoValidation(t *testing.T) {
 	t.Parallel()
 	machine := &infrav1.DigitalOceanMachine{Spec: infrav1.DigitalOceanMachineSpec{CredentialsSecretName: "do"}}
-	if diff := cmp.Diff(driver.Account{SecretName: "do"}, digitalocean.Cloud().Account(machine)); diff != "" {
+	if diff := cmp.Diff(driver.Account{SecretName: "do"}, digitalocean.Cloud(digitalocean.Options{}).Account(machine)); diff != "" {
 		t.Errorf("account (-want +got):\n%s", diff)
 	}
 }

@@ -34,8 +34,14 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=digitaloceanmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=digitaloceanmachinetemplates/status,verbs=patch
 
+// Options are the settings of the provider.
+type Options struct {
+	// Clock is the real clock if it is nil.
+	Clock clock.PassiveClock
+}
+
 // Cloud returns the description of DigitalOcean.
-func Cloud() driver.Cloud[*infrav1.DigitalOceanMachine, InstanceConfig] {
+func Cloud(options Options) driver.Cloud[*infrav1.DigitalOceanMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.DigitalOceanMachine, InstanceConfig]{
 		Name:           "digitalocean",
 		NewMachine:     func() *infrav1.DigitalOceanMachine { return &infrav1.DigitalOceanMachine{} },
@@ -46,8 +52,10 @@ func Cloud() driver.Cloud[*infrav1.DigitalOceanMachine, InstanceConfig] {
 		Alternatives:   alternatives,
 		Offering:       toOffering,
 		// A token has 5000 requests an hour and 250 a minute. A call of the driver makes one to seven of them.
-		Limits:  driver.Limits{PerSecond: 0.35, Burst: 40},
-		Connect: connect,
+		Limits: driver.Limits{PerSecond: 0.35, Burst: 40},
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+			return connect(options, account, credentials)
+		},
 	}
 }
 
@@ -65,7 +73,7 @@ const (
 )
 
 // connect reads the token from the key token of the Secret, or from DIGITALOCEAN_TOKEN.
-func connect(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
+func connect(options Options, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 	token, source := os.Getenv("DIGITALOCEAN_TOKEN"), "the environment variable DIGITALOCEAN_TOKEN"
 	if account.SecretName != "" {
 		token, source = string(credentials["token"]), fmt.Sprintf("the key token of Secret %q", account.SecretName)
@@ -81,7 +89,10 @@ func connect(_ context.Context, account driver.Account, credentials driver.Crede
 	if err != nil {
 		return nil, err
 	}
-	return New(client, clock.RealClock{}), nil
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return New(client, options.Clock), nil
 }
 
 // NewClient returns a client of the API; an empty endpoint is the cloud's own. Retries are the caller's.

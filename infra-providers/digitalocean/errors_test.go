@@ -18,6 +18,7 @@ import (
 	"github.com/digitalocean/godo"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 // answer is an error of the SDK.
@@ -28,18 +29,6 @@ func answer(status int) *godo.ErrorResponse {
 	}
 }
 
-func isTransient(err error) bool {
-	for _, is := range []func(error) bool{
-		driver.IsNotFound, driver.IsNotOwned, driver.IsInvalidConfiguration, driver.IsUnauthorized,
-		driver.IsQuotaExceeded, driver.IsInsufficientCapacity, driver.IsRateLimited,
-	} {
-		if is(err) {
-			return false
-		}
-	}
-	return err != nil
-}
-
 func TestToError(t *testing.T) {
 	t.Parallel()
 	for status, is := range map[int]func(error) bool{
@@ -47,13 +36,13 @@ func TestToError(t *testing.T) {
 		http.StatusForbidden:             driver.IsUnauthorized,
 		http.StatusTooManyRequests:       driver.IsRateLimited,
 		http.StatusRequestEntityTooLarge: driver.IsInvalidConfiguration,
-		http.StatusBadRequest:            isTransient,
-		http.StatusNotFound:              isTransient,
-		http.StatusConflict:              isTransient,
-		http.StatusUnprocessableEntity:   isTransient,
-		http.StatusLocked:                isTransient,
-		http.StatusInternalServerError:   isTransient,
-		http.StatusServiceUnavailable:    isTransient,
+		http.StatusBadRequest:            drivertest.HasNoKind,
+		http.StatusNotFound:              drivertest.HasNoKind,
+		http.StatusConflict:              drivertest.HasNoKind,
+		http.StatusUnprocessableEntity:   drivertest.HasNoKind,
+		http.StatusLocked:                drivertest.HasNoKind,
+		http.StatusInternalServerError:   drivertest.HasNoKind,
+		http.StatusServiceUnavailable:    drivertest.HasNoKind,
 	} {
 		got := toError(fmt.Errorf("creating: %w", answer(status)), time.Now())
 		if !is(got) {
@@ -83,7 +72,7 @@ func TestNetworkErrorsAreStable(t *testing.T) {
 			Op: "dial", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: errors.New("connection refused")}}
 	}
 	first, second := toError(failure(1), time.Now()), toError(failure(2), time.Now())
-	if first.Error() != second.Error() || !isTransient(first) {
+	if first.Error() != second.Error() || !drivertest.HasNoKind(first) {
 		t.Errorf("got %q and %q", first, second)
 	}
 	if err := toError(fmt.Errorf("reading: %w", context.Canceled), time.Now()); !errors.Is(err, context.Canceled) {
@@ -140,7 +129,7 @@ func TestRetryAfter(t *testing.T) {
 func TestDropletThatExistsLacksNothing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []error{&driver.QuotaExceededError{Err: io.EOF}, &driver.InsufficientCapacityError{Err: io.EOF}} {
-		if got := withDroplet(kind); !isTransient(got) {
+		if got := withDroplet(kind); !drivertest.HasNoKind(got) {
 			t.Errorf("got %T: %v", got, got)
 		}
 	}

@@ -24,7 +24,7 @@ func TestFaultInjection(t *testing.T) {
 	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.DigitalOceanMachine, digitalocean.InstanceConfig] {
 		clock := &clockOfRun{now: time.Now()}
 		cloud := newEnv(t, digitaloceanfake.Options{ActionDelay: 3, TagDelay: 2, ListDelay: 6, Limited: true, Now: clock.Now})
-		described := digitalocean.Cloud()
+		described := digitalocean.Cloud(digitalocean.Options{})
 		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[digitalocean.InstanceConfig], error) {
 			return connectAt(t, cloud, clock, &faulttest.FaultyTransport{Rand: random, Next: http.DefaultTransport, Refuse: refuse}), nil
 		}

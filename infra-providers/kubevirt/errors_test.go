@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 var vmResource = schema.GroupResource{Group: "kubevirt.io", Resource: "virtualmachines"}
@@ -33,14 +34,14 @@ func TestErrorKinds(t *testing.T) {
 		"a permission is missing":                {apierrors.NewForbidden(vmResource, "vm", errors.New("no")), driver.IsUnauthorized},
 		"a webhook refuses with a bare code":     {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden}}, driver.IsUnauthorized},
 		"too many requests":                      {&url.Error{Op: "Get", URL: "https://x", Err: &driver.RateLimitedError{Err: errLimited}}, driver.IsRateLimited},
-		"the namespace is being deleted":         {terminating, isTransient},
-		"a conflict":                             {apierrors.NewConflict(vmResource, "vm", errors.New("x")), isTransient},
-		"the API server fails":                   {apierrors.NewInternalError(errors.New("x")), isTransient},
-		"no answer":                              {&url.Error{Op: "Get", URL: "https://x", Err: errors.New("refused")}, isTransient},
-		"the end of the context":                 {context.DeadlineExceeded, isTransient},
-		"an object that does not exist":          {apierrors.NewNotFound(vmResource, "vm"), isTransient},
-		"a kind that is not served":              {unknownPath(), isTransient},
-		"a kind that is not served, in an error": {fmt.Errorf("x: %w", unknownPath()), isTransient},
+		"the namespace is being deleted":         {terminating, drivertest.HasNoKind},
+		"a conflict":                             {apierrors.NewConflict(vmResource, "vm", errors.New("x")), drivertest.HasNoKind},
+		"the API server fails":                   {apierrors.NewInternalError(errors.New("x")), drivertest.HasNoKind},
+		"no answer":                              {&url.Error{Op: "Get", URL: "https://x", Err: errors.New("refused")}, drivertest.HasNoKind},
+		"the end of the context":                 {context.DeadlineExceeded, drivertest.HasNoKind},
+		"an object that does not exist":          {apierrors.NewNotFound(vmResource, "vm"), drivertest.HasNoKind},
+		"a kind that is not served":              {unknownPath(), drivertest.HasNoKind},
+		"a kind that is not served, in an error": {fmt.Errorf("x: %w", unknownPath()), drivertest.HasNoKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,13 +76,4 @@ func TestNotFound(t *testing.T) {
 // unknownPath is the answer of an API server that does not serve the kind, as client-go reads it.
 func unknownPath() error {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", vmResource, "vm", "404 page not found", 0, true)
-}
-
-func isTransient(err error) bool {
-	for _, is := range []func(error) bool{driver.IsNotFound, driver.IsNotOwned, driver.IsUnauthorized, driver.IsInvalidConfiguration, driver.IsQuotaExceeded, driver.IsRateLimited} {
-		if is(err) {
-			return false
-		}
-	}
-	return err != nil
 }

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/metalstack/metalstackfake"
 )
 
@@ -25,17 +26,6 @@ func answer(status int, body string, header map[string]string) roundTrip {
 		}
 		return answered, nil
 	}
-}
-
-func isTransient(err error) bool {
-	for _, is := range []func(error) bool{
-		driver.IsNotFound, driver.IsNotOwned, driver.IsInvalidConfiguration, driver.IsUnauthorized, driver.IsQuotaExceeded, driver.IsInsufficientCapacity, driver.IsRateLimited,
-	} {
-		if is(err) {
-			return false
-		}
-	}
-	return err != nil
 }
 
 // TestErrorsOfAnyCall has the kinds by status, and a text that is the same at each call.
@@ -53,16 +43,16 @@ func TestErrorsOfAnyCall(t *testing.T) {
 		"no member":  {answer(403, `{"statuscode": 403, "message": "you are not member"}`, nil), driver.IsUnauthorized, "the metal-api: 403 Forbidden: you are not member"},
 		"a proxy":    {answer(403, `<html>`, nil), driver.IsUnauthorized, "the metal-api: 403 Forbidden"},
 		"no machine": {noMachine, driver.IsNotFound, `allocation of machine "worker-1" does not exist`},
-		"a proxy without the path": {answer(404, `404 page not found`, nil), isTransient,
+		"a proxy without the path": {answer(404, `404 page not found`, nil), drivertest.HasNoKind,
 			`reading machine "00000000-0000-4000-8000-110000000001": the metal-api: 404 Not Found`},
-		"another 404":   {answer(404, `{"statuscode": 200, "message": "x"}`, nil), isTransient, ""},
+		"another 404":   {answer(404, `{"statuscode": 200, "message": "x"}`, nil), drivertest.HasNoKind, ""},
 		"too many":      {answer(429, `slow down`, map[string]string{"Retry-After": "7"}), driver.IsRateLimited, "the metal-api: 429 Too Many Requests"},
-		"a broken one":  {answer(500, `{"statuscode": 500, "message": "Internal of 5e000000-0000-4000-8000-000000000001"}`, nil), isTransient, `reading machine "00000000-0000-4000-8000-110000000001": the metal-api: 500 Internal Server Error: Internal of …`},
-		"a redirection": {answer(302, ``, map[string]string{"Location": "http://192.0.2.1/"}), isTransient, ""},
-		"no JSON":       {answer(200, `<html>`, nil), isTransient, ""},
+		"a broken one":  {answer(500, `{"statuscode": 500, "message": "Internal of 5e000000-0000-4000-8000-000000000001"}`, nil), drivertest.HasNoKind, `reading machine "00000000-0000-4000-8000-110000000001": the metal-api: 500 Internal Server Error: Internal of …`},
+		"a redirection": {answer(302, ``, map[string]string{"Location": "http://192.0.2.1/"}), drivertest.HasNoKind, ""},
+		"no JSON":       {answer(200, `<html>`, nil), drivertest.HasNoKind, ""},
 		"no server": {func(*http.Request) (*http.Response, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 41234}, Err: errors.New("connection refused")}
-		}, isTransient, "calling the metal-api: dial: connection refused"},
+		}, drivertest.HasNoKind, "calling the metal-api: dial: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		"image": {func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }, nil, driver.IsInvalidConfiguration, `spec.image: there is no image "plan9-4.0"`},
 		"a database that fails": {unchanged, func(c *metalstackfake.Cloud) {
 			c.RefuseOperation("findLatestImage", 422, "cannot list image from database")
-		}, isTransient, "reading the image: the metal-api: 422"},
+		}, drivertest.HasNoKind, "reading the image: the metal-api: 422"},
 		"partition": {func(s *infrav1.MetalStackMachineSpec) {
 			s.Partition, s.PrivateNetworks[0].Partition = "gone", "gone"
 		}, nil, driver.IsInvalidConfiguration, `spec.privateNetworks: the network`},
@@ -168,8 +158,8 @@ func TestRefusals(t *testing.T) {
 		"no quota":               {unchanged, (*metalstackfake.Cloud).Fill, driver.IsQuotaExceeded, `the project's quota of 1 machines is used up: the metal-api: 422`},
 		"nothing that can be read": {unchanged, func(c *metalstackfake.Cloud) {
 			c.RefuseOperation("allocateMachine", 422, "too many parallel machine allocations taking place, try again later")
-		}, isTransient, "allocating a machine: the metal-api: 422 Unprocessable Entity: too many parallel machine allocations taking place, try again later"},
-		"an answer of a proxy": {unchanged, func(c *metalstackfake.Cloud) { c.RefuseOperation("allocateMachine", 502, "bad gateway") }, isTransient, "allocating a machine: the metal-api: 502"},
+		}, drivertest.HasNoKind, "allocating a machine: the metal-api: 422 Unprocessable Entity: too many parallel machine allocations taking place, try again later"},
+		"an answer of a proxy": {unchanged, func(c *metalstackfake.Cloud) { c.RefuseOperation("allocateMachine", 502, "bad gateway") }, drivertest.HasNoKind, "allocating a machine: the metal-api: 502"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,13 +14,9 @@ import (
 	prismerrors "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/error"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/nutanix/prism"
 )
-
-func isTransient(err error) bool {
-	return err != nil && !driver.IsUnauthorized(err) && !driver.IsQuotaExceeded(err) && !driver.IsRateLimited(err) && !driver.IsInvalidConfiguration(err) &&
-		!driver.IsInsufficientCapacity(err) && !driver.IsNotFound(err) && !driver.IsUnfinished(err)
-}
 
 func TestToError(t *testing.T) {
 	t.Parallel()
@@ -35,10 +31,10 @@ func TestToError(t *testing.T) {
 		"too many requests by group": {answer(http.StatusBadRequest, "RATE_LIMIT_EXCEEDED"), driver.IsRateLimited},
 		"another entity tag":         {answer(http.StatusPreconditionFailed, ""), driver.IsUnfinished},
 		"another tag by group":       {answer(http.StatusConflict, "VM_ETAG_MISMATCH"), driver.IsUnfinished},
-		"an absence":                 {answer(http.StatusNotFound, "VM_NOT_FOUND"), isTransient},
-		"a failure":                  {answer(http.StatusInternalServerError, "VM_INTERNAL_ERROR"), isTransient},
-		"a redirect":                 {answer(http.StatusFound, ""), isTransient},
-		"an end of the context":      {context.DeadlineExceeded, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && isTransient(err) }},
+		"an absence":                 {answer(http.StatusNotFound, "VM_NOT_FOUND"), drivertest.HasNoKind},
+		"a failure":                  {answer(http.StatusInternalServerError, "VM_INTERNAL_ERROR"), drivertest.HasNoKind},
+		"a redirect":                 {answer(http.StatusFound, ""), drivertest.HasNoKind},
+		"an end of the context":      {context.DeadlineExceeded, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && drivertest.HasNoKind(err) }},
 		"an invalid spec":            {&driver.InvalidConfigurationError{Field: "spec.image", Err: errors.New("gone")}, driver.IsInvalidConfiguration},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +66,7 @@ func TestToCreateErrorNamesTheField(t *testing.T) {
 		"a conflict":          &prism.AnswerError{Status: http.StatusConflict},
 		"an answer of others": &prism.AnswerError{Status: http.StatusBadGateway},
 	} {
-		if got := toCreateError(err); !isTransient(got) {
+		if got := toCreateError(err); !drivertest.HasNoKind(got) {
 			t.Errorf("%s: got %T %v, want a transient error", name, got, got)
 		}
 	}
@@ -106,7 +102,7 @@ func TestTaskErrors(t *testing.T) {
 	}
 	empty := tasks.NewTask()
 	empty.Status = tasks.TASKSTATUS_FAILED.Ref()
-	if isRetryable(empty) || !isTransient(toTaskError(empty, "creating")) {
+	if isRetryable(empty) || !drivertest.HasNoKind(toTaskError(empty, "creating")) {
 		t.Error("a task without messages")
 	}
 	empty.Status = tasks.TASKSTATUS_CANCELED.Ref()

@@ -114,16 +114,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 				s.CredentialsSecretName = "nutanix"
 				test.change(s)
 			}))
-			s.CreateMachine(machine, "")
-			message := s.WaitForReason(machine, test.want)
-			s.Expect(message).To(gomega.ContainSubstring(test.message))
-			if test.want == machinestatus.UnauthorizedReason {
-				// Without valid credentials the absence of the instance is unknown, so they come first.
-				valid := w.credentialsSecret()
-				valid.Name = machine.Spec.CredentialsSecretName
-				s.Put(valid)
-			}
-			s.Delete(machine)
+			s.ExpectRefusal(machine, test.want, test.message, w.credentialsSecret(), machine.Spec.CredentialsSecretName)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 func answerWith(t *testing.T, code codes.Code, details ...protoadapt.MessageV1) error {
@@ -33,11 +34,6 @@ func ofMetric(name string) *quota.QuotaFailure {
 	return &quota.QuotaFailure{Violations: []*quota.QuotaFailure_Violation{{Metric: &quota.QuotaMetric{Name: name}}}}
 }
 
-func isTransient(err error) bool {
-	return err != nil && !driver.IsUnauthorized(err) && !driver.IsQuotaExceeded(err) && !driver.IsRateLimited(err) && !driver.IsInvalidConfiguration(err) &&
-		!driver.IsInsufficientCapacity(err) && !driver.IsNotFound(err) && !driver.IsUnfinished(err)
-}
-
 func TestToError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -50,13 +46,13 @@ func TestToError(t *testing.T) {
 		"a quota of requests":             {answerWith(t, codes.ResourceExhausted, ofMetric("compute.requests.rate")), driver.IsRateLimited},
 		"a quota of instances":            {answerWith(t, codes.ResourceExhausted, ofMetric("compute.instances.count")), driver.IsQuotaExceeded},
 		"a quota without a name":          {answerWith(t, codes.ResourceExhausted, &quota.QuotaFailure{}), driver.IsQuotaExceeded},
-		"a failure":                       {answerWith(t, codes.Internal), isTransient},
-		"an absence":                      {answerWith(t, codes.NotFound), isTransient},
-		"a busy instance":                 {answerWith(t, codes.FailedPrecondition), isTransient},
-		"an answer of another program":    {answerWith(t, codes.Unimplemented), isTransient},
-		"a service that is not there":     {answerWith(t, codes.Unavailable), isTransient},
-		"an end of the context":           {answerWith(t, codes.DeadlineExceeded), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && isTransient(err) }},
-		"a cancellation":                  {answerWith(t, codes.Canceled), func(err error) bool { return errors.Is(err, context.Canceled) && isTransient(err) }},
+		"a failure":                       {answerWith(t, codes.Internal), drivertest.HasNoKind},
+		"an absence":                      {answerWith(t, codes.NotFound), drivertest.HasNoKind},
+		"a busy instance":                 {answerWith(t, codes.FailedPrecondition), drivertest.HasNoKind},
+		"an answer of another program":    {answerWith(t, codes.Unimplemented), drivertest.HasNoKind},
+		"a service that is not there":     {answerWith(t, codes.Unavailable), drivertest.HasNoKind},
+		"an end of the context":           {answerWith(t, codes.DeadlineExceeded), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && drivertest.HasNoKind(err) }},
+		"a cancellation":                  {answerWith(t, codes.Canceled), func(err error) bool { return errors.Is(err, context.Canceled) && drivertest.HasNoKind(err) }},
 		"no token":                        {errNoOwnCredentials, driver.IsUnauthorized},
 		"an end of the context of tokens": {context.Canceled, func(err error) bool { return errors.Is(err, context.Canceled) }},
 	} {
@@ -94,8 +90,8 @@ func TestToOperationError(t *testing.T) {
 		"a quota":                          {answerWith(t, codes.ResourceExhausted, ofMetric("compute.instances.count")), InstanceConfig{}, instanceField, driver.IsQuotaExceeded},
 		"a quota of requests":              {answerWith(t, codes.ResourceExhausted, ofMetric("compute.requests.rate")), InstanceConfig{}, instanceField, driver.IsRateLimited},
 		"a missing role":                   {answerWith(t, codes.PermissionDenied), InstanceConfig{}, instanceField, driver.IsUnauthorized},
-		"a failure":                        {answerWith(t, codes.Internal), InstanceConfig{}, instanceField, isTransient},
-		"a cancellation":                   {answerWith(t, codes.Canceled), InstanceConfig{}, instanceField, isTransient},
+		"a failure":                        {answerWith(t, codes.Internal), InstanceConfig{}, instanceField, drivertest.HasNoKind},
+		"a cancellation":                   {answerWith(t, codes.Canceled), InstanceConfig{}, instanceField, drivertest.HasNoKind},
 		"an invalid field":                 {answerWith(t, codes.InvalidArgument), InstanceConfig{}, instanceField, driver.IsInvalidConfiguration},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,5 +19,5 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return provider.Run(ctx, digitalocean.Cloud(), options)
+	return provider.Run(ctx, digitalocean.Cloud(digitalocean.Options{}), options)
 }

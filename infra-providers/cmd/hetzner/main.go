@@ -20,5 +20,5 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return provider.Run(ctx, hetzner.Cloud(), options)
+	return provider.Run(ctx, hetzner.Cloud(hetzner.Options{}), options)
 }

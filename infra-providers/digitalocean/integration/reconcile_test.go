@@ -37,7 +37,7 @@ func TestReconcile(t *testing.T) {
 	t.Setenv("DIGITALOCEAN_TOKEN", "")
 	s := shared.NewHarness(t, "digitalocean")
 	s.Create(tokenSecret("good", digitaloceanfake.Token))
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, digitalocean.Cloud())
+	providertest.Run(t, shared.Provider(t), s.Home.Namespace, digitalocean.Cloud(digitalocean.Options{}))
 	t.Run("creates and deletes a Droplet", func(t *testing.T) { reconcileMachine(s.In(t), cloud) })
 	t.Run("recovers from an invalid token without a restart", func(t *testing.T) { reconcileInvalidToken(s.In(t)) })
 	t.Run("deletes a machine with an invalid size", func(t *testing.T) { reconcileInvalidSize(s.In(t)) })

@@ -24,6 +24,19 @@ func uid(kind, n int) types.UID {
 
 func name(n int) string { return fmt.Sprintf("worker-%d", n) }
 
+// HasNoKind reports whether an error has none of the kinds of package driver. It counts as transient then, and the call is repeated.
+func HasNoKind(err error) bool {
+	for _, is := range []func(error) bool{
+		driver.IsNotFound, driver.IsNotOwned, driver.IsUntagged, driver.IsNotRunning, driver.IsInvalidConfiguration, driver.IsUnauthorized, driver.IsBusy,
+		driver.IsAccountMismatch, driver.IsQuotaExceeded, driver.IsInsufficientCapacity, driver.IsRateLimited, driver.IsUnfinished,
+	} {
+		if is(err) {
+			return false
+		}
+	}
+	return err != nil
+}
+
 // wantOne fails unless the cloud has exactly one instance for the owner.
 func wantOne[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()

@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/internal/machinestatus"
@@ -35,9 +36,11 @@ func TestReconcile(t *testing.T) {
 	t.Cleanup(cloud.Close)
 	t.Setenv("HCLOUD_ENDPOINT", cloud.Endpoint)
 	t.Setenv("HCLOUD_TOKEN", "")
+	clock := drivertest.NewClock()
+	clock.Run(100) // the windows of the driver are minutes
 	s := shared.NewHarness(t, "hetzner")
 	s.Create(tokenSecret("good", hetznerfake.Token))
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, hetzner.Cloud())
+	providertest.Run(t, shared.Provider(t), s.Home.Namespace, hetzner.Cloud(hetzner.Options{Clock: clock}))
 	t.Run("creates and deletes a server", func(t *testing.T) { reconcileMachine(s.In(t), cloud) })
 	t.Run("recovers from an invalid token without a restart", func(t *testing.T) { reconcileInvalidToken(s.In(t)) })
 	t.Run("deletes a machine with an invalid server type", func(t *testing.T) { reconcileInvalidType(s.In(t)) })

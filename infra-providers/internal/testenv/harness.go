@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // WaitTimeout bounds every wait of a test. It is long, because the load of the host varies.
@@ -80,6 +82,20 @@ func (h *Harness) WaitForReason(machine driver.Machine, reason string) (message 
 		message = ready.Message
 	}).Should(gomega.Succeed())
 	return message
+}
+
+// ExpectRefusal creates a machine for which there will be no instance, waits until its condition Ready has a reason with text in
+// its message, and deletes it. Without valid credentials the absence of an instance is unknown, so where they are the reason,
+// the Secret that the machine names is replaced by a valid one before.
+func (h *Harness) ExpectRefusal(machine driver.Machine, reason, text string, valid *corev1.Secret, named string) {
+	h.t.Helper()
+	h.CreateMachine(machine, "")
+	h.Expect(h.WaitForReason(machine, reason)).To(gomega.ContainSubstring(text))
+	if reason == machinestatus.UnauthorizedReason {
+		valid.Name = named
+		h.Put(valid)
+	}
+	h.Delete(machine)
 }
 
 // Put creates an object in the namespace, or replaces the one of its name.
