@@ -20,6 +20,9 @@ import (
 	"drover.io/test/prometheus"
 )
 
+// machines is the size of the fleet.
+const machines = 3
+
 // faster is how many times shorter all times of the rules are in this test: a minute is a second.
 const faster = 60
 
@@ -28,15 +31,15 @@ var (
 	thresholds = regexp.MustCompile(`> (\d{3,})`)
 )
 
-// shorten divides all times of the rules: how long alerts wait, ranges, and thresholds in seconds. Ranges are at least ten
-// seconds, in which there are ten scrapes.
+// shorten divides all times of the rules: how long alerts wait, ranges, and thresholds in seconds. Ranges are at least 45
+// seconds, in which a refused eviction is repeated.
 func shorten(rules string) string {
 	rules = times.ReplaceAllStringFunc(rules, func(text string) string {
 		match := times.FindStringSubmatch(text)
 		n, _ := strconv.Atoi(match[2])
 		seconds := n * map[string]int{"m": 60, "h": 3600}[match[3]] / faster
 		if match[1] == "[" {
-			seconds = max(seconds, 10)
+			seconds = max(seconds, 45)
 		}
 		return fmt.Sprintf("%s%ds", match[1], seconds)
 	})

@@ -23,7 +23,7 @@ func TestTimesAreShortened(t *testing.T) {
 	for rule, want := range map[string]string{
 		"for: 15m":             "for: 15s",
 		"for: 2h":              "for: 120s",
-		"rate(a[5m]) > 0.25":   "rate(a[10s]) > 0.25",
+		"rate(a[5m]) > 0.25":   "rate(a[45s]) > 0.25",
 		"increase(a[3h]) > 10": "increase(a[180s]) > 10",
 		"age > 3600":           "age > 60",
 	} {
@@ -72,8 +72,8 @@ func TestExactlyTheRightAlertsFire(t *testing.T) {
 	}
 	flow := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return flow.Create(ctx, 3) },
-		func(ctx context.Context) error { return flow.AwaitRunning(ctx, 3) },
+		func(ctx context.Context) error { return flow.Create(ctx, machines) },
+		func(ctx context.Context) error { return flow.AwaitRunning(ctx, machines) },
 	} {
 		if err := step(ctx); err != nil {
 			t.Fatal(err)
@@ -122,6 +122,7 @@ func faults(flow *workflow.Workflow) []fault {
 	faulty := func(faults infrav1.SimFaults) func(context.Context) error {
 		return func(ctx context.Context) error { return flow.CreateFaulty(ctx, faults) }
 	}
+	eviction, unhealthy := &refusedEviction{flow: flow}, blockedRemediation{flow: flow}
 	return []fault{
 		{
 			name:   "an operator freezes a MachineDeployment",
@@ -146,6 +147,18 @@ func faults(flow *workflow.Workflow) []fault {
 			begin:  faulty(infrav1.SimFaults{NeverJoins: ptr.To(true)}),
 			end:    flow.DeleteFaulty,
 			alerts: []string{"DroverMachineDeploymentUnavailable", "DroverMachineNotJoining"},
+		},
+		{
+			name:   "an admission policy refuses evictions",
+			begin:  eviction.begin,
+			end:    eviction.end,
+			alerts: []string{"DroverEvictionsFail"},
+		},
+		{
+			name:   "more Machines are unhealthy than a MachineHealthCheck may replace",
+			begin:  unhealthy.begin,
+			end:    unhealthy.end,
+			alerts: []string{"DroverRemediationBlocked"},
 		},
 		{
 			name:   "the API server of the workload cluster ends",
