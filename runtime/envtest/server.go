@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -86,12 +87,30 @@ func (s *Server) start() (*rest.Config, error) {
 		}
 		s.environment.CRDs = append(project, s.CRDs...)
 	}
+	restore := collectRarely()
 	config, err := s.environment.Start()
+	restore()
 	if err != nil {
 		return nil, fmt.Errorf("starting the API server: %w", errors.Join(err, s.environment.Stop()))
 	}
 	config.QPS = -1
 	return config, nil
+}
+
+// The environment variable that sets how rarely Go's runtime collects garbage, in percent of the heap that is in use, and its
+// value for an API server that lives for one test: it takes a third less of the processor than with the default of 100.
+const (
+	GarbageCollectionVariable = "GOGC"
+	GarbageCollection         = "300"
+)
+
+// collectRarely sets GarbageCollection, unless the environment has a value, for processes that are started until restore is
+// called.
+func collectRarely() (restore func()) {
+	if _, given := os.LookupEnv(GarbageCollectionVariable); given || os.Setenv(GarbageCollectionVariable, GarbageCollection) != nil {
+		return func() {}
+	}
+	return func() { _ = os.Unsetenv(GarbageCollectionVariable) } // it was set
 }
 
 // AddUser returns a configuration for a user with a new client certificate. It starts the server.

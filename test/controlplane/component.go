@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover.io/runtime/envtest"
 	"drover.io/test/process"
 )
 
@@ -157,9 +158,13 @@ func (c *component) pid() int {
 	return c.process.PID
 }
 
-// environment is ours without what etcd would take for settings.
+// environment is ours without what etcd would take for settings, and with those of the garbage collection.
 func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "ETCD_")
 	})
+	if _, given := os.LookupEnv(envtest.GarbageCollectionVariable); !given {
+		variables = append(variables, envtest.GarbageCollectionVariable+"="+envtest.GarbageCollection)
+	}
+	return variables
 }
