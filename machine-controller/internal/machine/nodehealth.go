@@ -108,7 +108,7 @@ func namesake(s *state) string {
 	}
 	if ready := nodeCondition(s.namesake, corev1.NodeReady); ready != nil && ready.Status == corev1.ConditionTrue && hasInternalIP(s.machine, s.namesake) {
 		return fmt.Sprintf(". Node %q exists with spec.providerID %q, and is ready with an address of this Machine: its host has registered under another providerID. "+
-			"Correct what sets that, the kubelet or a cloud controller manager, or delete the Node if it was left over; then delete this Machine",
+			"Correct what sets that, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine",
 			s.namesake.Name, requesterror.Truncate(s.namesake.Spec.ProviderID))
 	}
 	return fmt.Sprintf(". Node %q exists with spec.providerID %q, which is another instance, so the host may not register: delete that Node if it is left over",

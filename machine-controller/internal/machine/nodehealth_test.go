@@ -264,7 +264,7 @@ func TestNodeOfAnotherInstanceIsNamed(t *testing.T) {
 		"by another address":                {node: "m", providerID: "sim://2", want: taken, status: corev1.NodeStatus{Conditions: live, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.2"}}}},
 		"by a kubelet that is gone":         {node: "m", providerID: "sim://2", want: taken, status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}}},
 		"unless it is its own host": {node: "m", providerID: "sim://2", status: corev1.NodeStatus{Conditions: live, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}},
-			want: waiting + `. Node "m" exists with spec.providerID "sim://2", and is ready with an address of this Machine: its host has registered under another providerID. Correct what sets that, the kubelet or a cloud controller manager, or delete the Node if it was left over; then delete this Machine`},
+			want: waiting + `. Node "m" exists with spec.providerID "sim://2", and is ready with an address of this Machine: its host has registered under another providerID. Correct what sets that, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
