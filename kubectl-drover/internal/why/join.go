@@ -96,7 +96,7 @@ func nameTaken(m *clusterv1.Machine, other *corev1.Node, found *Finding) {
 	if isOfHost(m, other) {
 		fact = fmt.Sprintf("Node %q exists with spec.providerID %q, and is ready with an address of this Machine", other.Name, other.Spec.ProviderID)
 		found.Meaning = "its host has registered under another providerID"
-		found.Help = "correct what sets that providerID, the kubelet or a cloud controller manager, or delete the Node if it was left over; then delete this Machine"
+		found.Help = "correct what sets that providerID, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine"
 	}
 	if !strings.Contains(found.Condition.Message, fact) {
 		found.Facts = append(found.Facts, fact)
