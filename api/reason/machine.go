@@ -88,7 +88,7 @@ func machineNode() []Entry {
 			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", "kubectl drover logs machine/{name} --namespace {namespace}"},
 		}, both...)...),
 		condition(machineKind, policyv1.NodeSyncedCondition,
-			reason{policyv1.NodeInitializationRefusedReason, "False", "the workload cluster refuses the first labels, annotations and taints of the Node, which keeps the taint " + clusterv1.NodeUninitializedTaint.Key + " until then, so that no pod is scheduled to it", WorkloadAdmin, syncPermission, ""},
+			reason{policyv1.NodeInitializationRefusedReason, "False", "the workload cluster does not accept the first labels, annotations and taints of the Node, which keeps the taint " + clusterv1.NodeUninitializedTaint.Key + " until then, so that no pod is scheduled to it", WorkloadAdmin, syncPermission + "; where a webhook or the API server fails, repair that", ""},
 			reason{policyv1.NodeSyncRefusedReason, "False", "the workload cluster refuses the labels, annotations and taints that the Machine has for its Node, so that those of the Node are outdated", WorkloadAdmin, syncPermission, ""},
 		),
 	)

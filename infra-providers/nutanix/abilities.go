@@ -98,6 +98,10 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		d.changes.Delete(key) // it is requested again if the description is still another one by then
 		return err
 	}
+	if failed, ok := d.failures.Get(key); ok {
+		d.failures.Delete(key)
+		return fmt.Errorf("changing the description: %s", failed.reason)
+	}
 	found.Description = &description
 	task, err := d.prism.UpdateVM(ctx, found.instance.ID, found.Vm, found.etag, randomUUID(uuid.New()))
 	if err != nil {

@@ -112,6 +112,85 @@ func TestAVolumeGroupIsAttachedAgain(t *testing.T) {
 	}
 }
 
+// TestAFailedRemovalIsTold: the task of a deletion, or of a detachment of a volume group, has failed after it was accepted. It is
+// tried again, and not all the time.
+func TestAFailedRemovalIsTold(t *testing.T) {
+	t.Parallel()
+	const reason = "VMM-10000: The task has failed: VM_IS_PROTECTED"
+	for name, test := range map[string]struct {
+		attached bool
+		request  string
+		want     string
+	}{
+		"of the virtual machine": {false, "DELETE vms/{id}", "the last attempt to delete the virtual machine failed: "},
+		"of a volume group":      {true, "POST volume-groups/{id}/$actions/detach-vm", `the last attempt to detach the volume group "`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, nutanixfake.Options{TaskRequests: 2})
+			d := w.connect(t)
+			created := patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
+			if test.attached {
+				w.cloud.Attach(created.ID)
+			}
+			id := identity
+			id.ProviderID = created.ProviderID
+			remove := func() (driver.Instance, error) {
+				if err := d.Delete(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				return d.Get(t.Context(), id)
+			}
+			w.cloud.FailNext(nutanixfake.Fault{Removal: "VM_IS_PROTECTED"})
+			for n := range 10 {
+				found, err := remove()
+				if err != nil || n > 3 && (!strings.HasPrefix(found.Message, test.want) || !strings.HasSuffix(found.Message, reason)) {
+					t.Errorf("call %d: got %q and %v, want %q with the reason", n, found.Message, err, test.want)
+				}
+			}
+			if requests := w.cloud.Counts()[test.request]; requests != 1 {
+				t.Errorf("it was requested %d times", requests)
+			}
+			w.advance(time.Minute)
+			var err error
+			for n := 0; n < 20 && err == nil; n++ {
+				_, err = remove()
+			}
+			if !driver.IsNotFound(err) {
+				t.Errorf("a minute later: got %v", err)
+			}
+		})
+	}
+}
+
+// TestAFailedRemovalOfACreationIsTold: nothing else is tried before the virtual machine that cannot be started is gone.
+func TestAFailedRemovalOfACreationIsTold(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]nutanixfake.Fault{
+		"that could not be started": {Start: "NO_HOST_RESOURCES"}, "that a creation left": {Task: "VM_CREATE_FAILED", LeavesVM: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, nutanixfake.Options{})
+			d := w.connect(t)
+			w.cloud.FailNext(fault)
+			w.cloud.FailNext(nutanixfake.Fault{Removal: "VM_IS_PROTECTED"})
+			var err error
+			for range 10 {
+				_, err = d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+			}
+			if !driver.IsUnfinished(err) || !strings.HasSuffix(err.Error(), "the last attempt to delete the virtual machine failed: VMM-10000: The task has failed: VM_IS_PROTECTED") {
+				t.Errorf("got %v", err)
+			}
+			w.advance(time.Minute)
+			patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
+			if left := w.cloud.Leftovers(); len(left) != 1 {
+				t.Errorf("%q exist, want one virtual machine", left)
+			}
+		})
+	}
+}
+
 // TestAVirtualMachineWithoutAnID is an answer that cannot be used, and not an absence.
 func TestAVirtualMachineWithoutAnID(t *testing.T) {
 	t.Parallel()

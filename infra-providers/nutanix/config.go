@@ -5,8 +5,8 @@
 // that is created stopped and then started. Idempotency tokens let it be created once; its description identifies its owner.
 //
 // The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go; create.go and delete.go
-// have the steps of a creation and a deletion, credentials.go the logins. Package request converts a spec to a request, and
-// package prism makes the calls.
+// have the steps of a creation and a deletion, changes.go the tasks of removals, credentials.go the logins. Package request
+// converts a spec to a request, and package prism makes the calls.
 package nutanix
 
 import (

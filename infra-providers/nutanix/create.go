@@ -140,7 +140,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 	switch {
 	case err != nil:
 		return driver.Instance{}, err
-	case !hasSucceeded(task):
+	case !hasSucceeded(task) && (len(found) == 0 || !isOn(found[0])): // otherwise another process has started it
 		return driver.Instance{}, d.refused(ctx, req, found, task)
 	case len(found) > 0:
 		return d.start(ctx, req, found[0])
@@ -194,7 +194,7 @@ func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceC
 		if err := d.deleteVM(ctx, left[0]); err != nil {
 			return err
 		}
-		return &driver.UnfinishedError{Err: errCreating}
+		return d.removing(errRemoving, left[0])
 	}
 	d.owners.Delete(ownerValue(req.Identity.Owner)) // it may be gone
 	d.creations.Fail(req.Identity, vmObject)
@@ -208,7 +208,10 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	if d.changes.Has(vm.instance.ID) {
+	switch deleting, err := d.isChanging(ctx, vm.instance.ID); {
+	case err != nil:
+		return driver.Instance{}, err
+	case deleting:
 		return driver.Instance{}, &driver.UnfinishedError{Err: fmt.Errorf("the virtual machine %q is being deleted", vm.instance.ID)}
 	}
 	switch ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) {
@@ -261,7 +264,8 @@ func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[Ins
 	return d.giveUp(ctx, req.Identity, known)
 }
 
-// giveUp deletes a virtual machine that could not be started, and returns the cause once it is gone.
+// giveUp deletes a virtual machine that could not be started, and returns the cause once it is gone. One that runs was started
+// by another process, which leads by now, or by its owner.
 func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage) error {
 	left, err := d.read(ctx, known.vmID)
 	if err != nil {
@@ -271,15 +275,33 @@ func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage)
 		if _, err := id.Checked(left[0].instance); err != nil {
 			return err
 		}
+		if deleting, err := d.isChanging(ctx, known.vmID); err != nil {
+			return err
+		} else if !deleting && isOn(left[0]) {
+			d.shortages.Delete(inflight.Machine(id))
+			return &driver.UnfinishedError{Err: errStarting}
+		}
 		if err := d.deleteVM(ctx, left[0]); err != nil {
 			return err
 		}
-		return &driver.UnfinishedError{Err: errGivingUp}
+		return d.removing(errGivingUp, left[0])
 	}
 	d.creations.Fail(id, vmObject)
 	d.creations.Fail(id, startObject)
 	d.shortages.Delete(inflight.Machine(id))
 	return known.cause
+}
+
+// removing is an unfinished creation that waits for the removal of a virtual machine.
+func (d *Driver) removing(cause error, vm virtualMachine) error {
+	if failed := d.removalFailure(vm); failed != "" {
+		cause = fmt.Errorf("%w; %s", cause, failed)
+	}
+	return &driver.UnfinishedError{Err: cause}
+}
+
+func isOn(vm virtualMachine) bool {
+	return ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) == config.POWERSTATE_ON
 }
 
 // ownerKey is the key of the categories of Clusters.

@@ -41,7 +41,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 // deleteVM takes the next step of the deletion of a virtual machine, or none while the one before is under way.
 func (d *Driver) deleteVM(ctx context.Context, vm virtualMachine) error {
 	id := vm.instance.ID
-	if deleting, err := d.isChanging(ctx, id); err != nil || deleting {
+	if deleting, err := d.isChanging(ctx, id); err != nil || deleting || d.hasFailed(id) {
 		return err
 	}
 	groups := volumeGroups(vm.Vm)
@@ -66,12 +66,12 @@ func (d *Driver) deleteVM(ctx context.Context, vm virtualMachine) error {
 
 // detach detaches a volume group, unless that is under way.
 func (d *Driver) detach(ctx context.Context, group, vmID string) error {
-	key := group + "/" + vmID
+	key := attachment(group, vmID)
 	task, err := d.changeOf(ctx, key)
 	if hasSucceeded(task) {
 		d.changes.Delete(key) // if it is still attached when it is read next, it was attached again
 	}
-	if err != nil || task != nil {
+	if err != nil || task != nil || d.hasFailed(key) {
 		return err
 	}
 	begun, err := d.prism.DetachVolumeGroup(ctx, group, vmID, randomUUID(uuid.New()))

@@ -71,6 +71,8 @@ type Driver struct {
 	shortages expiring.Map[driver.Identity, shortage]
 	// changes are the tasks of deletions and of detachments of volume groups, by what is changed.
 	changes expiring.Map[string, string]
+	// failures are the last ones of such tasks, by what is changed.
+	failures expiring.Map[string, failure]
 	// owners are the IDs of the categories of Clusters, by value.
 	owners expiring.Map[string, string]
 }
@@ -99,6 +101,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	d := &Driver{prism: client, lookup: request.NewLookup(client, options.Clock), creations: inflight.New(options.Clock), clock: options.Clock}
 	d.shortages.Clock, d.shortages.TTL, d.shortages.Max = options.Clock, changeLifetime, maxRemembered
 	d.changes.Clock, d.changes.TTL, d.changes.Max = options.Clock, changeLifetime, maxRemembered
+	d.failures.Clock, d.failures.TTL, d.failures.Max = options.Clock, changeLifetime, maxRemembered
 	d.owners.Clock, d.owners.TTL, d.owners.Max = options.Clock, categoryLifetime, maxRemembered
 	return d, nil
 }
@@ -128,6 +131,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if deleting {
 		checked.State, checked.PollAfter = driver.Stopping, pollInterval
 	}
+	checked.Message = cmp.Or(d.removalFailure(found[0]), checked.Message)
 	return checked, err
 }
 
@@ -311,28 +315,4 @@ func (d *Driver) readTask(ctx context.Context, id string) (*tasks.Task, error) {
 		return nil, nil
 	}
 	return found, toError(err)
-}
-
-// isChanging reports whether a task that this process started still deletes or detaches something. One that has failed, or that
-// is not known any more, is forgotten, so that it is started again.
-func (d *Driver) isChanging(ctx context.Context, what string) (bool, error) {
-	task, err := d.changeOf(ctx, what)
-	return task != nil, err
-}
-
-// changeOf returns the task that this process started to delete or detach something, or nil.
-func (d *Driver) changeOf(ctx context.Context, what string) (*tasks.Task, error) {
-	taskID, ok := d.changes.Get(what)
-	if !ok {
-		return nil, nil
-	}
-	task, err := d.readTask(ctx, taskID)
-	if err != nil {
-		return nil, err
-	}
-	if task == nil || hasEnded(task) && !hasSucceeded(task) {
-		d.changes.Delete(what)
-		return nil, nil
-	}
-	return task, nil
 }

@@ -29,6 +29,7 @@ var (
 	errCreating = errors.New("Prism Central is creating the virtual machine") //nolint:staticcheck // it is a name
 	errStarting = errors.New("Prism Central is starting the virtual machine") //nolint:staticcheck // it is a name
 	errGivingUp = errors.New("the virtual machine could not be started and is being deleted")
+	errRemoving = errors.New("the creation of the virtual machine failed, and what it left is being deleted")
 )
 
 // errNoID means that an answer cannot be used. It is never taken for the absence of a virtual machine.
@@ -128,10 +129,14 @@ func isConflict(err error) bool {
 
 // toTaskError returns why a task has failed. Its codes are not published, so it counts as one that may pass.
 func toTaskError(task *tasks.Task, action string) error {
+	return fmt.Errorf("%s: %s", action, taskReason(task))
+}
+
+func taskReason(task *tasks.Task) string {
 	for _, message := range task.ErrorMessages {
-		return fmt.Errorf("%s: %s: %s", action, ptr.Deref(message.Code, "no code"), withoutUUIDs(ptr.Deref(message.Message, "Prism Central gave no reason")))
+		return fmt.Sprintf("%s: %s", ptr.Deref(message.Code, "no code"), withoutUUIDs(ptr.Deref(message.Message, "Prism Central gave no reason")))
 	}
-	return fmt.Errorf("%s: %s", action, withoutUUIDs(ptr.Deref(task.LegacyErrorMessage, "Prism Central gave no reason")))
+	return withoutUUIDs(ptr.Deref(task.LegacyErrorMessage, "Prism Central gave no reason"))
 }
 
 // isRetryable reports whether a task failed for a reason that passes by itself, or was cancelled.

@@ -312,6 +312,36 @@ func TestFallbackIsTriedInAnotherCluster(t *testing.T) {
 	}
 }
 
+// TestWhatAnotherProcessStartedIsKept: a process that has lost its Lease is about to delete a virtual machine that could not be
+// started, or that a creation left, and its successor has started it meanwhile.
+func TestWhatAnotherProcessStartedIsKept(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]nutanixfake.Fault{
+		"that could not be started": {Start: "NO_HOST_RESOURCES"}, "that a creation left": {Task: "VM_CREATE_FAILED", LeavesVM: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, nutanixfake.Options{})
+			d, req := w.connect(t), newRequest(identity, newConfig(t, unchanged))
+			w.cloud.FailNext(fault)
+			w.cloud.FailNext(nutanixfake.Fault{Removal: "RETRYABLE_ERROR"})
+			for w.cloud.Counts()["DELETE vms/{id}"] == 0 {
+				if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+					t.Fatal(err)
+				}
+			}
+			w.cloud.Age(time.Hour)
+			successor := patiently(t, w.connectRestarted(t), req)
+			if own := patiently(t, d, req); own.ID != successor.ID {
+				t.Errorf("got %s, want %s", own.ID, successor.ID)
+			}
+			if got := w.cloud.VM(successor.ID); got == nil || *got.PowerState != config.POWERSTATE_ON {
+				t.Errorf("the virtual machine is %+v", got)
+			}
+		})
+	}
+}
+
 // TestRequestsHaveTheIdentity: no virtual machine ever exists without it.
 func TestRequestsHaveTheIdentity(t *testing.T) {
 	t.Parallel()

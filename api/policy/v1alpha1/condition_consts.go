@@ -143,14 +143,14 @@ const (
 	RollbackRefusedReason = "Refused"
 )
 
-// NodeSyncedCondition of a Machine is False while the workload cluster refuses labels, annotations or taints of its Node, and
-// absent otherwise.
+// NodeSyncedCondition of a Machine is False while the workload cluster refuses labels, annotations or taints of its Node, or
+// does not accept the first ones for another reason, and absent otherwise.
 const NodeSyncedCondition = "NodeSynced"
 
 // Reasons of the NodeSynced condition.
 const (
-	// NodeInitializationRefusedReason means that the Node keeps the taint node.cluster.x-k8s.io/uninitialized, so that no pod
-	// is scheduled to it: the Machine is not ready.
+	// NodeInitializationRefusedReason means that the first write to the Node is refused or fails, as by a webhook, so that the
+	// Node keeps the taint node.cluster.x-k8s.io/uninitialized and no pod is scheduled to it: the Machine is not ready.
 	NodeInitializationRefusedReason = "NodeInitializationRefused"
 
 	// NodeSyncRefusedReason means that the Node has outdated labels, annotations or taints; the Machine may be ready.

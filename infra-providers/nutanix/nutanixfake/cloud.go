@@ -42,6 +42,8 @@ type Fault struct {
 	// Task is the group of errors with which the task of a creation fails, and Start that of a start.
 	Task  string
 	Start string
+	// Removal is that of a deletion, or of a detachment of a volume group.
+	Removal string
 	// LeavesVM keeps the virtual machine of a creation that fails.
 	LeavesVM bool
 	// creation makes it the fault of a creation.
@@ -127,7 +129,7 @@ func New(options Options) *Cloud {
 	return c
 }
 
-// FailNext makes the next request fail, or the next change where the answer is lost, or the next creation or start.
+// FailNext makes the next request fail, or the next change where the answer is lost, or the next creation, start or removal.
 func (c *Cloud) FailNext(fault Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

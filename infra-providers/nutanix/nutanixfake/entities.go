@@ -120,7 +120,7 @@ func (c *Cloud) change(r *http.Request, path string, body []byte, fault Fault) (
 	case r.Method == http.MethodPost && path == "vmm/ahv/config/vms":
 		return c.createVM(body, fault)
 	case r.Method == http.MethodPost && strings.HasPrefix(path, "volumes/config/volume-groups/") && strings.HasSuffix(path, "/$actions/detach-vm"):
-		return c.detach(r, strings.Split(path, "/")[3], body)
+		return c.detach(r, strings.Split(path, "/")[3], body, fault.Removal)
 	}
 	return c.changeVM(r, path, body, fault)
 }
@@ -140,7 +140,7 @@ func (c *Cloud) changeVM(r *http.Request, path string, body []byte, fault Fault)
 	}
 	switch {
 	case r.Method == http.MethodDelete && action == "":
-		return c.deleteVM(id), nil
+		return c.deleteVM(id, fault.Removal), nil
 	case r.Method == http.MethodPut && action == "":
 		return c.updateVM(vm, body)
 	case r.Method == http.MethodPost && action == "$actions/power-on":
@@ -322,8 +322,11 @@ func (c *Cloud) reset(vm *virtualMachine) (answer, error) {
 }
 
 // deleteVM begins the deletion of a virtual machine and of all that is attached to it.
-func (c *Cloud) deleteVM(id string) answer {
-	return accepted(c.begin("DeleteVm", id, "", func(*task) {
+func (c *Cloud) deleteVM(id, fails string) answer {
+	return accepted(c.begin("DeleteVm", id, fails, func(t *task) {
+		if t.fails != "" {
+			return
+		}
 		for group, attached := range c.groups {
 			if attached == id {
 				delete(c.groups, group)
@@ -333,7 +336,7 @@ func (c *Cloud) deleteVM(id string) answer {
 	}).id)
 }
 
-func (c *Cloud) detach(r *http.Request, group string, body []byte) (answer, error) {
+func (c *Cloud) detach(r *http.Request, group string, body []byte, fails string) (answer, error) {
 	wanted := groups.NewVmAttachment()
 	if err := c.decode("POST detach-vm", body, wanted); err != nil {
 		return answer{}, err
@@ -342,7 +345,10 @@ func (c *Cloud) detach(r *http.Request, group string, body []byte) (answer, erro
 	if r.Header.Get("If-Match") != "group" || c.groups[group] != vmID {
 		return answer{}, refuse(http.StatusBadRequest, "VOL-40102", "VOLUME_GROUP_NOT_ATTACHED", "the volume group is not attached, or If-Match is missing")
 	}
-	return accepted(c.begin("DetachVolumeGroup", "", "", func(*task) {
+	return accepted(c.begin("DetachVolumeGroup", "", fails, func(t *task) {
+		if t.fails != "" {
+			return
+		}
 		if _, exists := c.groups[group]; exists {
 			c.groups[group] = ""
 		}

@@ -103,6 +103,8 @@ func methodOf(r *http.Request) string {
 const (
 	createMethod = "POST vms"
 	startMethod  = "POST vms/{id}/$actions/power-on"
+	deleteMethod = "DELETE vms/{id}"
+	detachMethod = "POST volume-groups/{id}/$actions/detach-vm"
 )
 
 // faultOf returns the fault of a request: the next one that was set and is about it, or that of the options.
@@ -110,7 +112,8 @@ func (c *Cloud) faultOf(method string) Fault {
 	if len(c.next) > 0 {
 		fault := c.next[0]
 		switch {
-		case fault.Lost && !IsChange(method), (fault.Task != "" || fault.creation) && method != createMethod, fault.Start != "" && method != startMethod:
+		case fault.Lost && !IsChange(method), (fault.Task != "" || fault.creation) && method != createMethod, fault.Start != "" && method != startMethod,
+			fault.Removal != "" && method != deleteMethod && method != detachMethod:
 		default:
 			c.next = c.next[1:]
 			return fault

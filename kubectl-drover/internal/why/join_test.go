@@ -25,7 +25,7 @@ func joining() *clusterv1.Machine {
 	m.UID = "uid-of-m"
 	m.Spec.ProviderID = "sim://m"
 	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
-	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "203.0.113.7"}, {Type: clusterv1.MachineInternalDNS, Address: "host.internal"}}
+	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineExternalIP, Address: "203.0.113.7"}, {Type: clusterv1.MachineInternalIP, Address: "10.0.0.7"}, {Type: clusterv1.MachineInternalDNS, Address: "host.internal"}}
 	return m
 }
 
@@ -45,6 +45,9 @@ func TestNodeOfItsName(t *testing.T) {
 	t.Parallel()
 	annotated := nodeNamed("m", "sim://other")
 	annotated.Annotations = map[string]string{clusterv1.MachineAnnotation: "former"}
+	registered := nodeNamed("m", "k3s://m")
+	registered.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "m"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}
+	registered.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	const (
 		assign = "kubectl annotate cluster c --namespace n drover.io/assign-provider-ids=true"
 		logs   = "kubectl drover logs machine/m --namespace n"
@@ -63,6 +66,7 @@ func TestNodeOfItsName(t *testing.T) {
 		"without a providerID, by an address of the host":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other"), nodeNamed("host.internal", "")), without("host.internal"), "Machine m", assign},
 		"of another instance":                              {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other")), `Node "m" exists with spec.providerID "sim://other", which is another instance`, "Machine m", ""},
 		"of another Machine":                               {objecttest.Reader(t, interceptor.Funcs{}, annotated), `Node "m" exists with spec.providerID "sim://other", which is another instance. It is that of Machine former`, "Machine m", ""},
+		"of its host, under another providerID":            {objecttest.Reader(t, interceptor.Funcs{}, registered), `Node "m" exists with spec.providerID "k3s://m", and is ready with an address of this Machine`, "Machine m", ""},
 		"is not there":                                     {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("203.0.113.7", "")), "", "SimMachine i", logs},
 		"is its own, and the Machine is about to find it":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://m")), "", "SimMachine i", logs},
 		"is not known if the workload cluster is not read": {nil, "", "SimMachine i", logs},

@@ -18,6 +18,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/runtime/requesterror"
 	"drover.io/runtime/results"
 )
 
@@ -68,24 +69,46 @@ func setInfrastructureReady(s *state) {
 	conditions.Set(m, condition)
 }
 
-// setNodeSynced sets the condition that exists while the workload cluster refuses what the machine has for its Node. Without an
-// answer, or after a conflict, it stays as it is.
+// setNodeSynced sets the condition that exists while the workload cluster refuses what the machine has for its Node. Where
+// that leaves the taint with which the Node registered, any failure counts, as that of a webhook: no pod is scheduled there.
+// Otherwise, without an answer or after a conflict, it stays as it is.
 func setNodeSynced(m *clusterv1.Machine, node *corev1.Node, err error) {
-	refusal := results.Refusal(err)
-	if refusal == "" {
-		if err == nil {
-			conditions.Delete(m, policyv1.NodeSyncedCondition)
-		}
+	if err == nil {
+		conditions.Delete(m, policyv1.NodeSyncedCondition)
 		return
 	}
 	condition := metav1.Condition{
 		Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse,
-		Reason: policyv1.NodeSyncRefusedReason, Message: refusal,
+		Reason: policyv1.NodeSyncRefusedReason, Message: results.Refusal(err),
 	}
-	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&clusterv1.NodeUninitializedTaint) }) {
+	if isUninitialized(node) {
 		condition.Reason = policyv1.NodeInitializationRefusedReason
+		if condition.Message == "" && results.IgnoreNotFoundOrConflict(err) != nil {
+			condition.Message = requesterror.Describe(err)
+		}
+	}
+	if condition.Message == "" {
+		return
+	}
+	// The local port of a request to a webhook is another one each time.
+	if before := conditions.Get(m, condition.Type); before != nil && withoutDigits(before.Message) == withoutDigits(condition.Message) {
+		condition.Message = before.Message
 	}
 	conditions.Set(m, condition)
+}
+
+// isUninitialized reports whether a Node has the taint that keeps pods away until the first sync.
+func isUninitialized(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&clusterv1.NodeUninitializedTaint) })
+}
+
+func withoutDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 func setDeleting(s *state) {

@@ -288,13 +288,18 @@ func TestNodeSynced(t *testing.T) {
 		err             error
 		reason, message string
 	}{
-		"accepts them":                         {nil, nil, "", ""},
-		"refuses them":                         {nil, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
-		"refuses the first":                    {&clusterv1.NodeUninitializedTaint, refused, policyv1.NodeInitializationRefusedReason, refused.Error()},
-		"refuses them at a Node with a taint":  {&corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
-		"has a newer Node":                     {nil, apierrors.NewConflict(nodes, "n", errors.New("old")), before.Reason, before.Message},
-		"does not answer":                      {nil, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, before.Reason, before.Message},
-		"cannot answer now":                    {&clusterv1.NodeUninitializedTaint, apierrors.NewTooManyRequests("later", 1), before.Reason, before.Message},
+		"accepts them":                        {nil, nil, "", ""},
+		"refuses them":                        {nil, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
+		"refuses the first":                   {&clusterv1.NodeUninitializedTaint, refused, policyv1.NodeInitializationRefusedReason, refused.Error()},
+		"refuses them at a Node with a taint": {&corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
+		"has a newer Node":                    {nil, apierrors.NewConflict(nodes, "n", errors.New("old")), before.Reason, before.Message},
+		"does not answer":                     {nil, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, before.Reason, before.Message},
+		"has a newer Node than the first":     {&clusterv1.NodeUninitializedTaint, apierrors.NewConflict(nodes, "n", errors.New("old")), before.Reason, before.Message},
+		"cannot answer now":                   {nil, apierrors.NewTooManyRequests("later", 1), before.Reason, before.Message},
+		"cannot answer the first now":         {&clusterv1.NodeUninitializedTaint, apierrors.NewTooManyRequests("later", 1), policyv1.NodeInitializationRefusedReason, "later"},
+		"does not answer the first":           {&clusterv1.NodeUninitializedTaint, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, policyv1.NodeInitializationRefusedReason, "EOF"},
+		"has a webhook that fails": {&clusterv1.NodeUninitializedTaint, apierrors.NewInternalError(errors.New(`failed calling webhook "a"`)),
+			policyv1.NodeInitializationRefusedReason, `Internal error occurred: failed calling webhook "a"`},
 		"refuses them with a text without end": {nil, apierrors.NewBadRequest(strings.Repeat("x", 40_000)), policyv1.NodeSyncRefusedReason, strings.Repeat("x", requesterror.MaxMessage) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,6 +314,22 @@ func TestNodeSynced(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestNodeSyncedIsStable has a webhook that is called from another port each time.
+func TestNodeSyncedIsStable(t *testing.T) {
+	t.Parallel()
+	m, n := &clusterv1.Machine{}, &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{clusterv1.NodeUninitializedTaint}}}
+	for _, each := range []struct{ text, want string }{
+		{"read tcp 10.0.0.1:40001->10.0.0.2:443: reset", "read tcp 10.0.0.1:40001->10.0.0.2:443: reset"},
+		{"read tcp 10.0.0.1:40002->10.0.0.2:443: reset", "read tcp 10.0.0.1:40001->10.0.0.2:443: reset"},
+		{"no endpoints", "no endpoints"},
+	} {
+		setNodeSynced(m, n, apierrors.NewInternalError(errors.New(each.text)))
+		if got := conditions.GetMessage(m, policyv1.NodeSyncedCondition); got != "Internal error occurred: "+each.want {
+			t.Errorf("got %q, want %q", got, each.want)
+		}
 	}
 }
 

@@ -249,22 +249,32 @@ func TestNothingIsReportedBeforeTheControlPlaneIsInitialized(t *testing.T) {
 func TestNodeOfAnotherInstanceIsNamed(t *testing.T) {
 	t.Parallel()
 	const waiting = "Waiting for a Node with spec.providerID sim://1 to exist"
-	for name, test := range map[string]struct{ node, providerID, want string }{
-		"by the name of the Machine":        {"m", "sim://2", waiting + `. Node "m" exists with spec.providerID "sim://2", which is another instance, so the host may not register: delete that Node if it is left over`},
-		"by a name of the host":             {"ip-10-0-0-1.internal", "sim://2", waiting + `. Node "ip-10-0-0-1.internal" exists with spec.providerID "sim://2", which is another instance, so the host may not register: delete that Node if it is left over`},
-		"not one without a providerID":      {"m", "", waiting},
-		"not one of its own":                {"m", "sim://1", waiting},
-		"not one with an address as a name": {"10.0.0.1", "sim://2", waiting},
+	const taken = waiting + `. Node "m" exists with spec.providerID "sim://2", which is another instance, so the host may not register: delete that Node if it is left over`
+	const address = "10.0.0.1"
+	live := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for name, test := range map[string]struct {
+		node, providerID, want string
+		status                 corev1.NodeStatus
+	}{
+		"by the name of the Machine":        {node: "m", providerID: "sim://2", want: taken},
+		"by a name of the host":             {node: "ip-10-0-0-1.internal", providerID: "sim://2", want: waiting + `. Node "ip-10-0-0-1.internal" exists with spec.providerID "sim://2", which is another instance, so the host may not register: delete that Node if it is left over`},
+		"not one without a providerID":      {node: "m", want: waiting},
+		"not one of its own":                {node: "m", providerID: "sim://1", want: waiting},
+		"not one with an address as a name": {node: address, providerID: "sim://2", want: waiting},
+		"by another address":                {node: "m", providerID: "sim://2", want: taken, status: corev1.NodeStatus{Conditions: live, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.2"}}}},
+		"by a kubelet that is gone":         {node: "m", providerID: "sim://2", want: taken, status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}}},
+		"unless it is its own host": {node: "m", providerID: "sim://2", status: corev1.NodeStatus{Conditions: live, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}},
+			want: waiting + `. Node "m" exists with spec.providerID "sim://2", and is ready with an address of this Machine: its host has registered under another providerID. Correct what sets that, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
 			m.Spec.ProviderID, m.Status.Initialization.InfrastructureProvisioned = "sim://1", new(true)
-			m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineInternalDNS, Address: "ip-10-0-0-1.internal"}}
+			m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: address}, {Type: clusterv1.MachineInternalDNS, Address: "ip-10-0-0-1.internal"}}
 			s := &state{machine: m}
 			s.node.err = notFound
 			s.namesake = namesakeOf(m, func(name string) (*corev1.Node, bool) {
-				return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: test.providerID}}, name == test.node
+				return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: test.providerID}, Status: test.status}, name == test.node
 			})
 			if got := nodeAbsent(s).Message; got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)

@@ -37,7 +37,8 @@ func (r *Reconciler) machinesOfConnection(cluster client.ObjectKey) []reconcile.
 }
 
 // machinesOfNode finds the Machines of a Node by providerID and, for a Node without one, by the
-// annotation that the first sync has set on it, or by its name and addresses.
+// annotation that the first sync has set on it, or by its name and addresses. A Node of another
+// providerID is of interest to the Machine of its name that has no Node: its host may not register.
 func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	var found []reconcile.Request
 	if node.Spec.ProviderID != "" {
@@ -54,10 +55,23 @@ func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node)
 	if name := node.Annotations[clusterv1.MachineAnnotation]; len(found) == 0 && name != "" {
 		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: name}})
 	}
-	if len(found) == 0 && node.Spec.ProviderID == "" {
+	switch {
+	case len(found) > 0:
+		return found
+	case node.Spec.ProviderID == "":
 		return r.machinesMatchingNode(cluster, node)
+	default:
+		return r.machineWaitingForName(cluster, node.Name)
 	}
-	return found
+}
+
+func (r *Reconciler) machineWaitingForName(cluster client.ObjectKey, name string) []reconcile.Request {
+	m, key := &clusterv1.Machine{}, client.ObjectKey{Namespace: cluster.Namespace, Name: name}
+	err := r.Client.Get(context.Background(), key, m, client.UnsafeDisableDeepCopy)
+	if err != nil || m.Spec.ClusterName != cluster.Name || m.Status.NodeRef.IsDefined() {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
 func (r *Reconciler) machinesMatchingNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {

@@ -47,7 +47,9 @@ func TestRequestsOfEvents(t *testing.T) {
 		}
 		return m
 	}
-	indextest.Create(t, api, a, machine("one", "c", "id-1", "md", "10.0.0.1"), machine("two", "c", "", "md"), machine("other", "d", "id-1", ""))
+	joined := machine("joined", "d", "id-2", "")
+	joined.(*clusterv1.Machine).Status.NodeRef.Name = "joined"
+	indextest.Create(t, api, a, machine("one", "c", "id-1", "md", "10.0.0.1"), machine("two", "c", "", "md"), machine("other", "d", "id-1", ""), joined)
 	indextest.Create(t, api, b, machine("one", "c", "id-1", "md"))
 	r := &Reconciler{Client: api}
 	cluster := client.ObjectKey{Namespace: a, Name: "c"}
@@ -64,16 +66,19 @@ func TestRequestsOfEvents(t *testing.T) {
 		got  []reconcile.Request
 		want []string
 	}{
-		"a Cluster triggers its Machines":                                 {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("c")}), []string{a + "/one", a + "/two"}},
-		"a connection triggers those of its Cluster":                      {r.machinesOfConnection(cluster), []string{a + "/one", a + "/two"}},
-		"a MachineDeployment triggers its Machines":                       {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("md")}), []string{a + "/one", a + "/two"}},
-		"a Node triggers the Machine of its ID in its Cluster":            {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{a + "/one"}},
-		"a Node prefers its ID to its annotation":                         {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{a + "/one"}},
-		"a Node without an ID triggers the one that its annotation names": {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{a + "/two"}},
-		"a Node of an unknown ID, too":                                    {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{a + "/two"}},
-		"a Node without either triggers the one it may belong to":         {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{a + "/one"}},
-		"a Node of another address triggers none":                         {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.2")), []string{}},
-		"a Node of an unknown ID triggers none":                           {r.machinesOfNode(cluster, node("one", "id-9", "", "10.0.0.1")), []string{}},
+		"a Cluster triggers its Machines":                                  {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("c")}), []string{a + "/one", a + "/two"}},
+		"a connection triggers those of its Cluster":                       {r.machinesOfConnection(cluster), []string{a + "/one", a + "/two"}},
+		"a MachineDeployment triggers its Machines":                        {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("md")}), []string{a + "/one", a + "/two"}},
+		"a Node triggers the Machine of its ID in its Cluster":             {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{a + "/one"}},
+		"a Node prefers its ID to its annotation":                          {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{a + "/one"}},
+		"a Node without an ID triggers the one that its annotation names":  {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{a + "/two"}},
+		"a Node of an unknown ID, too":                                     {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{a + "/two"}},
+		"a Node without either triggers the one it may belong to":          {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{a + "/one"}},
+		"a Node of another address triggers none":                          {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.2")), []string{}},
+		"a Node of an unknown ID triggers the one that waits for its name": {r.machinesOfNode(cluster, node("one", "id-9", "", "")), []string{a + "/one"}},
+		"but none of another Cluster":                                      {r.machinesOfNode(cluster, node("other", "id-9", "", "")), []string{}},
+		"nor one that has a Node":                                          {r.machinesOfNode(client.ObjectKey{Namespace: a, Name: "d"}, node("joined", "id-9", "", "")), []string{}},
+		"nor one of another name":                                          {r.machinesOfNode(cluster, node("n", "id-9", "", "10.0.0.1")), []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
