@@ -280,7 +280,9 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord)
 		return d.toListed(listed, entry.id, entry.record), nil
 	}
 	if read, ok := d.infos.Get(listed.Identifier); ok {
-		return d.toInstance(read, entry.id, entry.record), nil
+		if shown := d.toInstance(read, entry.id, entry.record); isSettled(shown) {
+			return shown, nil
+		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
 	switch {
@@ -289,7 +291,9 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord)
 	case read == nil:
 		return d.toListed(listed, entry.id, entry.record), nil
 	default:
-		return d.toInstance(read, entry.id, entry.record), nil
+		shown := d.toInstance(read, entry.id, entry.record)
+		d.remember(read, shown)
+		return shown, nil
 	}
 }
 
