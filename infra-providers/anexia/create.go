@@ -285,6 +285,11 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 		d.sent.Delete(host)
 		d.over.Set(p.Attempt, struct{}{})
 		p.Attempt, p.Requested = "", time.Time{}
+		if isAboutAddresses(err) { // the spec names none: somebody else got them, or their reservation has ended
+			p.Addresses = nil
+			err = &driver.InsufficientCapacityError{InstanceType: "reserved address", Zone: req.Config.Zone, OfRequest: true, Err: err}
+			return errors.Join(err, d.store(ctx, req.Identity, p))
+		}
 		return errors.Join(toCreateError(err, "spec.locationID"), d.store(ctx, req.Identity, p))
 	case err != nil:
 		return fmt.Errorf("requesting the virtual machine: %w", err)

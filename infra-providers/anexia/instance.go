@@ -63,6 +63,9 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 	default:
 		instance.State, instance.Message = toState(read.Status)
 	}
+	if conflict, ok := d.conflicts.Get(read.Identifier); ok {
+		instance.Message = conflict
+	}
 	switch {
 	case instance.State == driver.Pending:
 	case instance.State == driver.Running && d.awaitsAddresses(instance, known):
@@ -83,7 +86,9 @@ func (d *Driver) remember(read *info, shown driver.Instance) {
 }
 
 // isSettled reports whether a virtual machine runs and nothing more is awaited of it.
-func isSettled(shown driver.Instance) bool { return shown.State == driver.Running && shown.PollAfter == 0 }
+func isSettled(shown driver.Instance) bool {
+	return shown.State == driver.Running && shown.PollAfter == 0
+}
 
 // awaitsAddresses reports whether a new virtual machine does not show every address yet that was reserved for it.
 func (d *Driver) awaitsAddresses(shown driver.Instance, known record) bool {
