@@ -411,6 +411,19 @@ func TestReservations(t *testing.T) {
 	remove(t, w, identity)
 }
 
+// TestTemplateIsReplaced by another build after it was listed: the request is refused, and the next one is for the new build.
+func TestTemplateIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusNotFound})
+	if _, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil || driver.IsInvalidConfiguration(err) {
+		t.Errorf("got %v, want an error that passes", err)
+	}
+	created := create(t, w)
+	wantRequests(t, w, provisioning, 2)
+	remove(t, w, created.Identity)
+}
+
 // TestReservedAddressIsTaken by somebody else before the request: that is no mistake in the spec, and another one is reserved.
 func TestReservedAddressIsTaken(t *testing.T) {
 	t.Parallel()
