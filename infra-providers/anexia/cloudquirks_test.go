@@ -64,6 +64,39 @@ func TestOthersAreNotRead(t *testing.T) {
 	}
 }
 
+// TestListsNoticeWhatStops: each of many lists shows what was read of a virtual machine that runs, and none does for longer than
+// ten minutes.
+func TestListsNoticeWhatStops(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	create(t, w)
+	d := w.connect(t)
+	list := func() (state driver.State) {
+		for listed, err := range d.List(t.Context(), driver.Owner{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = listed.State
+		}
+		return state
+	}
+	before := w.cloud.Calls()[infoRead]
+	if state := list(); state != driver.Running {
+		t.Fatalf("it is %s", state)
+	}
+	w.cloud.Stop()
+	for range 10 {
+		w.advance(time.Minute)
+		list()
+	}
+	if state := list(); state != driver.Stopped {
+		t.Errorf("it is %s for the lists ten minutes after it stopped", state)
+	}
+	if reads := w.cloud.Calls()[infoRead] - before; reads > 3 {
+		t.Errorf("%d reads", reads)
+	}
+}
+
 // TestErrorsOfSuccess: an answer with the status of a success may have errors and no task. Their text is in the error.
 func TestErrorsOfSuccess(t *testing.T) {
 	t.Parallel()

@@ -282,10 +282,7 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 	answer, err := d.client.provision(ctx, req.Config.Spec.LocationID, image.ID, body)
 	switch {
 	case isRefused(err):
-		d.sent.Delete(host)
-		d.over.Set(p.Attempt, struct{}{})
-		p.Attempt, p.Requested = "", time.Time{}
-		return errors.Join(toCreateError(err, "spec.locationID"), d.store(ctx, req.Identity, p))
+		return d.refused(ctx, req, p, err)
 	case err != nil:
 		return fmt.Errorf("requesting the virtual machine: %w", err)
 	case answer.Identifier == "":
@@ -298,6 +295,23 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 		return err
 	}
 	return errProvisioning
+}
+
+// refused records that nothing comes of a request, and returns why.
+func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceConfig], p *page, err error) error {
+	d.sent.Delete(p.Host)
+	d.over.Set(p.Attempt, struct{}{})
+	p.Attempt, p.Requested = "", time.Time{}
+	switch {
+	case isNotFound(err): // the template was listed a moment ago, and another list has the field if it is gone
+		err = fmt.Errorf("requesting the virtual machine: %w", err)
+	case isAboutAddresses(err): // the spec names none: somebody else got them, or their reservation has ended
+		p.Addresses = nil
+		err = &driver.InsufficientCapacityError{InstanceType: "reserved address", Zone: req.Config.Zone, OfRequest: true, Err: err}
+	default:
+		err = toCreateError(err, "spec")
+	}
+	return errors.Join(err, d.store(ctx, req.Identity, p))
 }
 
 // reserveAddresses reserves what the virtual machine needs and the journal does not have. A reservation that is lost before it is

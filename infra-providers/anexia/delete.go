@@ -96,13 +96,17 @@ func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, t
 	}
 	answer, err := d.client.deprovision(ctx, target)
 	switch {
-	case isNotFound(err), isConflict(err): // it is gone, or its removal was requested before by a call whose answer was lost
+	case isNotFound(err):
+		return nil
+	case isConflict(err): // its removal was requested before by a call whose answer was lost, or another task runs
+		d.conflicts.Set(target, "its removal is under way, or not possible now: "+err.Error())
 		return nil
 	case err != nil:
 		return fmt.Errorf("deprovisioning virtual machine %s: %w", target, err)
 	case answer.Identifier == "":
 		return answer.unnamed()
 	}
+	d.conflicts.Delete(target)
 	d.removals.Set(target, answer.Identifier)
 	return d.recordRemoval(ctx, id, p, target, answer.Identifier)
 }

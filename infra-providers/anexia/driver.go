@@ -32,6 +32,8 @@ const (
 	infoTime = 10 * time.Minute
 	// absentTime is the pause between two looks for a virtual machine whose request had no answer.
 	absentTime = 30 * time.Second
+	// conflictTime is how long the message of an instance has why its removal was refused.
+	conflictTime = 5 * time.Minute
 	// lookupTime is how long a template that was found is used.
 	lookupTime = time.Minute
 	// memoryTime is how long a process remembers what became of its requests; no longer than that counts.
@@ -82,6 +84,8 @@ type Driver struct {
 	tasks expiring.Map[string, string]
 	// removals has the tasks of removals, by the virtual machine.
 	removals expiring.Map[string, string]
+	// conflicts has why the Engine refused a removal, by the virtual machine, for the message of an instance that stays.
+	conflicts expiring.Map[string, string]
 	// absent has the host names that no list had a moment ago.
 	absent expiring.Map[string, struct{}]
 	// infos has what was read of virtual machines that run, templates those that were found.
@@ -113,6 +117,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 	d.sent.Clock, d.sent.TTL = options.Clock, memoryTime
 	d.tasks.Clock, d.tasks.TTL = options.Clock, memoryTime
 	d.removals.Clock, d.removals.TTL = options.Clock, memoryTime
+	d.conflicts.Clock, d.conflicts.TTL = options.Clock, conflictTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
 	d.infos.Clock, d.infos.TTL = options.Clock, infoTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime
@@ -280,7 +285,9 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord)
 		return d.toListed(listed, entry.id, entry.record), nil
 	}
 	if read, ok := d.infos.Get(listed.Identifier); ok {
-		return d.toInstance(read, entry.id, entry.record), nil
+		if shown := d.toInstance(read, entry.id, entry.record); isSettled(shown) {
+			return shown, nil
+		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
 	switch {
@@ -289,7 +296,9 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord)
 	case read == nil:
 		return d.toListed(listed, entry.id, entry.record), nil
 	default:
-		return d.toInstance(read, entry.id, entry.record), nil
+		shown := d.toInstance(read, entry.id, entry.record)
+		d.remember(read, shown)
+		return shown, nil
 	}
 }
 

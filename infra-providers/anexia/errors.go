@@ -118,8 +118,7 @@ func toCreateError(err error, missing string) error {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		field := "spec"
 		for _, name := range slices.Sorted(maps.Keys(failed.fields)) {
-			parameter, _, _ := strings.Cut(strings.ReplaceAll(name, "[", "."), ".")
-			if known := fields[parameter]; known != "" {
+			if known := fields[partsOf(name)[0]]; known != "" {
 				field = known
 				break
 			}
@@ -128,6 +127,25 @@ func toCreateError(err error, missing string) error {
 	default:
 		return toError(err)
 	}
+}
+
+// partsOf returns the parts of the name of a parameter, such as network, 0 and ips of network[0].ips.
+func partsOf(name string) []string {
+	return strings.Split(strings.NewReplacer("[", ".", "]", "").Replace(name), ".")
+}
+
+// isAboutAddresses reports whether the Engine refused nothing of a request but the addresses that are reserved for it.
+func isAboutAddresses(err error) bool {
+	failed, ok := errors.AsType[*apiError](err)
+	if !ok || len(failed.fields) == 0 {
+		return false
+	}
+	for name := range failed.fields {
+		if parts := partsOf(name); parts[0] != "network" || !slices.Contains(parts, "ips") {
+			return false
+		}
+	}
+	return true
 }
 
 // toError converts an error of any call. The Engine documents no codes of its own, only the meaning of some of HTTP's.

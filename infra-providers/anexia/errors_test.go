@@ -42,7 +42,7 @@ func TestErrorKinds(t *testing.T) {
 		"another code in the body":   {status: 404, body: body("500", "[]"), any: plain, creating: plain},
 		"conflict":                   {status: 409, body: body("409", "[]"), any: plain, creating: plain, refused: true},
 		"invalid":                    {status: 422, body: body("422", `{"memory_mb": "too much"}`), any: plain, creating: driver.IsInvalidConfiguration, refused: true, field: "spec.memoryMB"},
-		"invalid element":            {status: 422, body: body("422", `{"network[0].ips": "taken"}`), any: plain, creating: driver.IsInvalidConfiguration, refused: true, field: "spec.networks"},
+		"invalid element":            {status: 422, body: body("422", `{"network[0].vlan": "unknown"}`), any: plain, creating: driver.IsInvalidConfiguration, refused: true, field: "spec.networks"},
 		"invalid and not said where": {status: 400, body: body("400", "[]"), any: plain, creating: driver.IsInvalidConfiguration, refused: true, field: "spec"},
 		"invalid and unknown":        {status: 422, body: body("422", `{"": "x", "new": "y"}`), any: plain, creating: driver.IsInvalidConfiguration, refused: true, field: "spec"},
 		"too many":                   {status: 429, body: body("429", "[]"), any: driver.IsRateLimited, creating: driver.IsRateLimited, refused: true},
@@ -79,6 +79,27 @@ func TestErrorKinds(t *testing.T) {
 				t.Errorf("got a pause of %s, want that of the header", pause)
 			}
 		})
+	}
+}
+
+// TestRefusedAddresses: only a refusal of nothing else is no mistake in the spec.
+func TestRefusedAddresses(t *testing.T) {
+	t.Parallel()
+	for validation, want := range map[string]bool{
+		`{"network[0].ips": "taken"}`:                                 true,
+		`{"network.0.ips.1": "taken", "network.1.ips": "unknown"}`:    true,
+		`{"network[0].ips": "taken", "network[0].nic_type": "wrong"}`: false,
+		`{"network": "wrong"}`:                                        false,
+		`{"ips": "wrong"}`:                                            false,
+		`[]`:                                                          false,
+	} {
+		answer := &http.Response{StatusCode: http.StatusUnprocessableEntity}
+		if got := isAboutAddresses(newAPIError(answer, []byte(body("422", validation)))); got != want {
+			t.Errorf("%s: got %t", validation, got)
+		}
+	}
+	if isAboutAddresses(errors.New("another")) {
+		t.Error("an error of no answer is about addresses")
 	}
 }
 

@@ -187,6 +187,27 @@ func TestRemovalIsAwaited(t *testing.T) {
 	}
 }
 
+// TestRefusedRemoval: the instance that stays has the Engine's reason, until a removal is accepted.
+func TestRefusedRemoval(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TaskReads: 2})
+	id := create(t, w).Identity
+	d := w.connect(t)
+	for _, refused := range []bool{true, false} {
+		if refused {
+			w.cloud.Fail(anexiafake.Fault{Operation: removal, Status: http.StatusConflict})
+		}
+		if err := d.Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		seen, err := d.Get(t.Context(), id)
+		if err != nil || strings.Contains(seen.Message, "409") != refused || (seen.State == driver.Stopping) == refused {
+			t.Errorf("refused %t: got %+v and %v", refused, seen, err)
+		}
+	}
+	remove(t, w, id)
+}
+
 // TestRefusalLeavesNothing: the Engine's own refusal is definite, so the next request follows at once, from any process.
 func TestRefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -387,6 +408,39 @@ func TestReservations(t *testing.T) {
 	if reserved := w.cloud.Reserved(); reserved != 0 {
 		t.Errorf("%d addresses are still reserved", reserved)
 	}
+	remove(t, w, identity)
+}
+
+// TestTemplateIsReplaced by another build after it was listed: the request is refused, and the next one is for the new build.
+func TestTemplateIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusNotFound})
+	if _, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil || driver.IsInvalidConfiguration(err) {
+		t.Errorf("got %v, want an error that passes", err)
+	}
+	created := create(t, w)
+	wantRequests(t, w, provisioning, 2)
+	remove(t, w, created.Identity)
+}
+
+// TestReservedAddressIsTaken by somebody else before the request: that is no mistake in the spec, and another one is reserved.
+func TestReservedAddressIsTaken(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	request := newRequest(identity, newConfig(t, allFields))
+	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusForbidden})
+	if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnauthorized(err) {
+		t.Fatalf("got %v, want an UnauthorizedError", err)
+	}
+	w.cloud.TakeReserved()
+	if _, err := w.connect(t).Create(t.Context(), request); !driver.IsInsufficientCapacity(err) {
+		t.Errorf("got %v, want an InsufficientCapacityError", err)
+	}
+	if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnfinished(err) {
+		t.Errorf("got %v, want an UnfinishedError", err)
+	}
+	wantRequests(t, w, reservation, 4)
 	remove(t, w, identity)
 }
 

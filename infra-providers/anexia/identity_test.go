@@ -5,6 +5,7 @@ package anexia_test
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 	"drover.io/infra-providers/anexia"
 	"drover.io/infra-providers/anexia/anexiafake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inventory"
 	"drover.io/infra-providers/internal/journal"
 )
 
@@ -108,4 +110,20 @@ func TestWrongIdentityAnnotation(t *testing.T) {
 		return
 	}
 	t.Error("the list of the owner does not have it")
+}
+
+// TestRestoreWithoutAnnotations: the object has another UID than its virtual machine, and neither an identity nor a journal. No list
+// names the owner of the virtual machine then, and the inventory must not take it for another one's.
+func TestRestoreWithoutAnnotations(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	created := create(t, w)
+	restored := inventory.New[anexia.InstanceConfig](connectObject(t, w, otherUID, ""), inventory.Options{
+		Interval: time.Minute, Unsettled: time.Second, Now: w.now, Changed: func(driver.Identity) {},
+	})
+	lost := created.Identity
+	lost.UID = ""
+	if found, err := restored.Get(t.Context(), lost); err != nil || found.Identity.UID != identity.UID {
+		t.Errorf("got %+v and %v", found, err)
+	}
 }

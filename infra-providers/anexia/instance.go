@@ -63,19 +63,31 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 	default:
 		instance.State, instance.Message = toState(read.Status)
 	}
-	if instance.State != driver.Pending {
-		instance.PollAfter = 0
+	if conflict, ok := d.conflicts.Get(read.Identifier); ok {
+		instance.Message = conflict
 	}
 	switch {
-	case instance.State != driver.Running:
-		d.infos.Delete(read.Identifier)
-	case d.awaitsAddresses(instance, known):
+	case instance.State == driver.Pending:
+	case instance.State == driver.Running && d.awaitsAddresses(instance, known):
 		instance.PollAfter = addressPollInterval
-		d.infos.Delete(read.Identifier)
 	default:
-		d.infos.Set(read.Identifier, read)
+		instance.PollAfter = 0
 	}
 	return instance
+}
+
+// remember keeps for the lists what was read now of a virtual machine that is settled.
+func (d *Driver) remember(read *info, shown driver.Instance) {
+	if isSettled(shown) {
+		d.infos.Set(read.Identifier, read)
+		return
+	}
+	d.infos.Delete(read.Identifier)
+}
+
+// isSettled reports whether a virtual machine runs and nothing more is awaited of it.
+func isSettled(shown driver.Instance) bool {
+	return shown.State == driver.Running && shown.PollAfter == 0
 }
 
 // awaitsAddresses reports whether a new virtual machine does not show every address yet that was reserved for it.

@@ -167,7 +167,9 @@ func (d *Driver) learn(ctx context.Context, id driver.Identity, p *page, vm stri
 // checked returns a virtual machine that was read if it is the machine's own, and records that it was: from then on it is gone
 // when it is missing. The next read repeats a write that failed.
 func (d *Driver) checked(ctx context.Context, id driver.Identity, p *page, read *info) (driver.Instance, error) {
-	found, err := id.Checked(d.toInstance(read, id, p.record))
+	shown := d.toInstance(read, id, p.record)
+	d.remember(read, shown)
+	found, err := id.Checked(shown)
 	if known := p.Known; err == nil && read.Identifier == p.VM && !known.IsZero() {
 		p.Known = time.Time{}
 		if d.store(ctx, id, p) != nil {

@@ -318,9 +318,11 @@ func (d *Driver) mayAppear(ctx context.Context, id driver.Identity) (bool, error
 	}), err
 }
 
-// isReleased reports whether the API releases an address by itself, because this process freed its machine.
+// isReleased reports whether the API releases an address by itself, because this process freed its machine. It removes the mark of
+// the machine first, and the address some time later.
 func (d *Driver) isReleased(id driver.Identity, address *models.V1IPResponse) bool {
-	return isAttached(address) && d.freed.Has(permanent(id))
+	had, freed := d.freed.Get(permanent(id))
+	return freed && (isAttached(address) || slices.Contains(had, value(address.Ipaddress)))
 }
 
 // ownTags returns the tags of an identity, in a stable order.

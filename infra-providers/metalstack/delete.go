@@ -6,6 +6,7 @@ package metalstack
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 
@@ -63,7 +64,13 @@ func (d *Driver) free(ctx context.Context, own driver.Instance) error {
 	if isLocked(current) {
 		return fmt.Errorf("the machine %q is locked, and metal-stack does not free it: unlock it", own.ID)
 	}
-	d.freed.Set(permanent(own.Identity), struct{}{}) // also if the answer is lost
+	had, _ := d.freed.Get(permanent(own.Identity))
+	for _, network := range current.Allocation.Networks {
+		if network != nil {
+			had = slices.Concat(had, network.Ips)
+		}
+	}
+	d.freed.Set(permanent(own.Identity), had) // also if the answer is lost
 	if err := d.client.free(ctx, own.ID); err != nil {
 		return err
 	}

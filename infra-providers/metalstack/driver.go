@@ -67,9 +67,10 @@ type Driver struct {
 	images, lookups expiring.Map[string, any]
 	// creating has the machines with a creation in progress.
 	creating sync.Map
-	// holdings are the claims of this process, and freed the machines that it freed, whose addresses the API releases by itself.
+	// holdings are the claims of this process, and freed the addresses of the machines that it freed, which the API releases by
+	// itself.
 	holdings expiring.Map[driver.Identity, holding]
-	freed    expiring.Map[driver.Identity, struct{}]
+	freed    expiring.Map[driver.Identity, []string]
 }
 
 // connect reads credentials and makes no call.

@@ -64,7 +64,7 @@ type AnexiaMachineSpec struct {
 	Template string `json:"template,omitempty"`
 
 	// templateBuild is the build of template, such as b74. The cloud removes old builds after a while. Default: the one
-	// with the highest number. Immutable.
+	// with the highest number, which latest means, too. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -278,6 +278,17 @@ func (c *Cloud) Reserved() (count int) {
 	return count
 }
 
+// TakeReserved gives every address that is reserved and that no virtual machine has to somebody else.
+func (c *Cloud) TakeReserved() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.addresses {
+		if one.used == "" && one.until.After(c.options.Now()) {
+			delete(c.addresses, one.id)
+		}
+	}
+}
+
 // Calls counts the requests by operation, Changes those that may change something.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()

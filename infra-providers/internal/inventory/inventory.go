@@ -113,7 +113,7 @@ func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Inst
 	if err := v.refreshIfDue(ctx, id); err != nil {
 		return driver.Instance{}, err
 	}
-	if known, ok := v.find(id); ok {
+	if known, ok := v.find(id); ok && !isOfUnknownOwner(id, known) {
 		if err := id.Check(known.Identity); err != nil {
 			return driver.Instance{}, err
 		}
@@ -127,6 +127,12 @@ func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Inst
 		v.keep(found)
 	}
 	return found, err
+}
+
+// isOfUnknownOwner reports whether the list may not have the names of an instance: a machine that lost its UID is the one by which
+// a driver finds them where a cloud has no tags.
+func isOfUnknownOwner(id driver.Identity, known driver.Instance) bool {
+	return id.UID == "" && id.Check(known.Identity) != nil
 }
 
 // Touch makes the next Get of an instance read directly.

@@ -4,8 +4,10 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -129,6 +131,45 @@ func TestMissingInAListIsReadDirectly(t *testing.T) {
 	for range 3 {
 		b.pass(time.Minute)
 		b.want(0, driver.Running)
+	}
+}
+
+// namelessLists has lists that name no owner, as those of a cloud without tags do once a restore lost the UID of a machine.
+type namelessLists struct{ driver.Driver[fake.Config] }
+
+func (n namelessLists) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		for listed, err := range n.Driver.List(ctx, owner) {
+			listed.Identity.Name, listed.Identity.Owner = "?", driver.Owner{Namespace: "?", Name: "?"}
+			if !yield(listed, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestLostUIDIsReadDirectly: a direct read finds what the list does not know as the machine's.
+func TestLostUIDIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(1)
+	b.Driver = namelessLists{b.cloud}
+	id := request(0).Identity
+	found, err := b.cloud.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id.ProviderID = found.ProviderID
+	if _, err := b.Get(t.Context(), id); !driver.IsNotOwned(err) {
+		t.Errorf("with the UID: got %v, want a NotOwnedError", err)
+	}
+	id.UID = ""
+	if found, err := b.Get(t.Context(), id); err != nil || found.Identity.UID != request(0).Identity.UID {
+		t.Errorf("got %+v and %v", found, err)
+	}
+	id.Name = "another"
+	if _, err := b.Get(t.Context(), id); !driver.IsNotOwned(err) {
+		t.Errorf("another machine: got %v, want a NotOwnedError", err)
 	}
 }
 

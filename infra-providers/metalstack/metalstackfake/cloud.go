@@ -91,8 +91,9 @@ type address struct {
 	Network, Project, Type string
 	Tags                   []string
 	Created                time.Time
-	// releasedAt is the request at which it is released; zero for never.
-	releasedAt int
+	// detachedAt is the request at which it is no longer marked as a machine's that was freed, and releasedAt the one at which it
+	// is released; zero for never.
+	detachedAt, releasedAt int
 }
 
 const tagMachineID = "machine.metal-stack.io/id"
@@ -141,8 +142,11 @@ func (c *Cloud) uuid() string {
 // proceed carries out what takes its time.
 func (c *Cloud) proceed() {
 	for at, ip := range c.ips {
-		if ip.releasedAt > 0 && c.requests >= ip.releasedAt {
+		switch {
+		case ip.releasedAt > 0 && c.requests >= ip.releasedAt:
 			delete(c.ips, at)
+		case ip.detachedAt > 0 && c.requests >= ip.detachedAt:
+			ip.detachedAt, ip.Tags = 0, slices.DeleteFunc(ip.Tags, isMachineTag)
 		}
 	}
 }
@@ -156,13 +160,17 @@ func (c *Cloud) machine(id string) *server {
 	return c.machines[at]
 }
 
-// release detaches the addresses of a machine, and releases those that are ephemeral some time later.
+func isMachineTag(tag string) bool { return strings.HasPrefix(tag, tagMachineID+"=") }
+
+// release detaches the addresses of a machine. It does so with those that are ephemeral some time later, and releases them some
+// time after that, unless another machine has got them.
 func (c *Cloud) release(machine string) {
 	for _, ip := range c.ips {
 		if !slices.Contains(ip.machineIDs(), machine) {
 			continue
 		}
 		if ip.Type == "ephemeral" {
+			ip.detachedAt = c.requests + 1 + c.options.ReleaseDelay/2
 			ip.releasedAt = c.requests + 1 + c.options.ReleaseDelay
 			continue
 		}

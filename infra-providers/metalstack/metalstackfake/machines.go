@@ -194,7 +194,7 @@ func (c *Cloud) attach(m *server, body models.V1MachineAllocateRequest) (all []s
 		}
 	}
 	for _, ip := range given {
-		ip.Tags = append(ip.Tags, tagMachineID+"="+m.ID)
+		ip.Tags, ip.releasedAt = append(ip.Tags, tagMachineID+"="+m.ID), 0
 		all = append(all, ip.Address.String())
 	}
 	return all, nil
@@ -232,7 +232,7 @@ func gatherNetworks(body models.V1MachineAllocateRequest) (auto map[string]bool,
 func (c *Cloud) gatherIPs(body models.V1MachineAllocateRequest, auto map[string]bool) (given []*address, refused *refusal) {
 	for _, text := range body.Ips {
 		ip := c.ip(text)
-		if ip == nil || ip.releasedAt > 0 {
+		if ip == nil || ip.detachedAt > 0 {
 			return nil, notFound("ip", text)
 		}
 		if _, in := auto[ip.Network]; !in || ip.Project != *body.Projectid {
