@@ -170,6 +170,12 @@ func (d *Driver) resolve(ctx context.Context, config InstanceConfig) (refs refer
 	return refs, err
 }
 
+// What a creation and a deletion do to a virtual machine that is suspended.
+const (
+	discarding    = "discarding the memory of the suspended virtual machine"
+	discardAction = "/action/discardSuspendedState"
+)
+
 // prepare does the next step of a virtual machine that is in the vApp. It returns nil once that runs with all that it needs.
 func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
 	id, path := req.Identity, vmPath(m.id)
@@ -184,6 +190,8 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 		return nil
 	case m.marked:
 		return d.begin(ctx, id, "starting the virtual machine", http.MethodPost, path+"/power/action/powerOn", "", nil)
+	case isSuspended(m.vm.Status): // a template that was captured from something that ran has its memory
+		return d.begin(ctx, id, discarding, http.MethodPost, path+discardAction, "", nil)
 	}
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
 		return d.begin(ctx, id, "setting the virtual hardware", http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)

@@ -14,8 +14,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Delete implements driver.Driver. Each call does one step: it switches the virtual machine off, detaches each independent disk,
-// which would be in an inconsistent state otherwise, and deletes the virtual machine with its own disks.
+// Delete implements driver.Driver. Each call does one step: it switches the virtual machine off or discards its memory, detaches
+// each independent disk, which would be in an inconsistent state otherwise, and deletes the virtual machine with its own disks.
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	found, err := d.find(ctx, id)
 	if err != nil {
@@ -49,12 +49,16 @@ func (d *Driver) remove(ctx context.Context, m machine) error {
 	if err := d.awaitRemoval(ctx, m); err != nil {
 		return err
 	}
-	// Everything of a virtual machine that is on or suspended is deployed. What was switched off inside the guest may be, too.
-	if m.vm.Deployed || m.vm.Status == statusOn || m.vm.Status == statusSuspended {
+	disks := attached(m.vm)
+	switch {
+	// What was switched off inside the guest may be deployed, too.
+	case m.vm.Deployed || m.vm.Status == statusOn:
 		request := &types.UndeployVAppParams{Xmlns: types.XMLNamespaceVCloud, UndeployPowerAction: "powerOff"}
 		return d.removeBy(ctx, m, "switching the virtual machine off", http.MethodPost, path+"/action/undeploy", types.MimeUndeployVappParams, request)
-	}
-	if disks := attached(m.vm); len(disks) > 0 {
+	// The end of a runtime lease leaves this. It cannot be undeployed again, and its disks cannot be detached.
+	case isSuspended(m.vm.Status):
+		return d.removeBy(ctx, m, discarding, http.MethodPost, path+discardAction, "", nil)
+	case len(disks) > 0:
 		request := &types.DiskAttachOrDetachParams{Xmlns: types.XMLNamespaceVCloud, Disk: &types.Reference{HREF: disks[0].HREF}}
 		return d.removeBy(ctx, m, "detaching an independent disk", http.MethodPost, path+"/disk/action/detach", types.MimeDiskAttachOrDetachParams, request)
 	}

@@ -4,6 +4,7 @@
 package vcd
 
 import (
+	"cmp"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -47,7 +48,17 @@ const (
 	statusSuspended  = 3
 	statusOn         = 4
 	statusOff        = 8
+
+	// Those of a virtual machine that its guest switched off or suspended, while what it ran in is still deployed.
+	statusPartlyOff       = 20
+	statusPartlySuspended = 21
 )
+
+func isOff(status int) bool { return status == statusOff || status == statusPartlyOff }
+
+func isSuspended(status int) bool {
+	return status == statusSuspended || status == statusPartlySuspended
+}
 
 // The keys of the metadata.
 const (
@@ -175,12 +186,15 @@ func (d *Driver) stateOf(found driver.Instance, status int, marked, busy bool) d
 		found.State = driver.Running
 	case !marked:
 		found.State, found.PollAfter = driver.Pending, pollInterval
-	case status == statusSuspended:
+	case isSuspended(status):
 		found.State, found.Message = driver.Stopped, "it is suspended"
-	case status == statusOff && !busy:
+	case isOff(status) && !busy:
 		found.State = driver.Stopped
 	default:
 		found.State, found.PollAfter = driver.Pending, pollInterval
+		if !busy {
+			found.Message = "its status is " + cmp.Or(types.VAppStatuses[status], strconv.Itoa(status))
+		}
 	}
 	return found
 }
