@@ -326,16 +326,31 @@ func (d *Driver) readAll(ctx context.Context, ids []string) (all []machine, err 
 func (d *Driver) read(ctx context.Context, id string) (*machine, error) {
 	vm, metadata := &types.Vm{}, &types.Metadata{}
 	err := d.client.get(ctx, vmPath(id), nil, vm)
-	if err == nil {
-		err = d.client.get(ctx, vmPath(id)+"/metadata", nil, metadata)
-	}
 	if isAbsent(err) {
 		return nil, d.proveAbsence(ctx, id, err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if err := d.client.get(ctx, vmPath(id)+"/metadata", nil, metadata); isAbsent(err) {
+		return nil, d.confirm(ctx, id, err)
+	} else if err != nil {
+		return nil, err
+	}
 	return newMachine(id, vm, metadata), nil
+}
+
+// confirm returns nil if a virtual machine that was read does not exist any more, and else why something of it was refused. That
+// the vApp does not have it proves nothing as long as it can be read: it may have been moved.
+func (d *Driver) confirm(ctx context.Context, id string, refused error) error {
+	err := d.client.get(ctx, vmPath(id), nil, &types.Vm{})
+	switch {
+	case isAbsent(err):
+		return d.proveAbsence(ctx, id, err)
+	case err != nil:
+		return err
+	}
+	return refused
 }
 
 // proveAbsence returns nil if the vApp does not have a virtual machine that could not be read. Director answers alike for what does
