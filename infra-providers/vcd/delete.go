@@ -22,7 +22,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	if len(found) == 0 {
-		d.steps.Delete(stepKey(id))
+		d.forget(id)
 		d.creations.Delete(id)
 		return nil
 	}
@@ -60,7 +60,7 @@ func (d *Driver) remove(ctx context.Context, m machine) error {
 		return d.removeBy(ctx, m, discarding, http.MethodPost, path+discardAction, "", nil)
 	case len(disks) > 0:
 		request := &types.DiskAttachOrDetachParams{Xmlns: types.XMLNamespaceVCloud, Disk: &types.Reference{HREF: disks[0].HREF}}
-		return d.removeBy(ctx, m, "detaching an independent disk", http.MethodPost, path+"/disk/action/detach", types.MimeDiskAttachOrDetachParams, request)
+		return d.removeBy(ctx, m, "detaching the independent disk "+idOf(disks[0].HREF), http.MethodPost, path+"/disk/action/detach", types.MimeDiskAttachOrDetachParams, request)
 	}
 	return d.removeBy(ctx, m, "deleting the virtual machine", http.MethodDelete, path, "", nil)
 }
@@ -71,15 +71,23 @@ func (d *Driver) awaitRemoval(ctx context.Context, m machine) error {
 	if last.task == "" {
 		return nil
 	}
-	err := d.outcome(ctx, last)
+	_, err := d.outcome(ctx, last)
 	if _, failed := errors.AsType[*taskError](err); failed {
 		d.deleting.Set(m.id, step{})
 	}
 	return err
 }
 
-// removeBy starts a task of a deletion.
+// removeBy starts a task of a deletion. One that has ended without effect is reported before it is started again.
 func (d *Driver) removeBy(ctx context.Context, m machine, what, method, path, contentType string, body any) error {
+	switch last, _ := d.deleting.Get(m.id); {
+	case last.what == what && last.task != "": // it may have ended after the virtual machine was read
+		d.deleting.Set(m.id, step{what: what})
+		return nil
+	case last.what == what:
+		d.deleting.Set(m.id, step{})
+		return fmt.Errorf("%s: %w", what, errIneffective)
+	}
 	task, err := d.client.start(ctx, method, path, contentType, body)
 	switch {
 	case isAbsent(err):
@@ -87,6 +95,6 @@ func (d *Driver) removeBy(ctx context.Context, m machine, what, method, path, co
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	d.deleting.Set(m.id, step{idOf(task.HREF), what})
+	d.deleting.Set(m.id, step{task: idOf(task.HREF), what: what})
 	return nil
 }

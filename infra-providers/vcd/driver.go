@@ -80,8 +80,10 @@ type Driver struct {
 	creations *createcache.Cache
 	// steps has the task that was started last for a creation, by machine.
 	steps expiring.Map[driver.Identity, step]
+	// ended has the step of a creation that was successful last, by machine.
+	ended expiring.Map[driver.Identity, step]
 	// deleting has the task that was started last for the deletion of a virtual machine, by its ID. The step is zero after that
-	// has failed.
+	// has failed, and has no task after one that was due again.
 	deleting expiring.Map[string, step]
 	answers  expiring.Map[string, any]
 
@@ -119,6 +121,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials)
 	}
 	d.vdcName, d.vAppName, _ = strings.Cut(account.Region, "/")
 	d.steps.Clock, d.steps.TTL = options.Clock, stepLifetime
+	d.ended.Clock, d.ended.TTL = options.Clock, stepLifetime
 	d.deleting.Clock, d.deleting.TTL = options.Clock, time.Hour
 	d.answers.Clock, d.answers.TTL = options.Clock, lookupLifetime
 	return d, nil

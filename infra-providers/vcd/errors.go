@@ -32,6 +32,8 @@ var (
 	errIncompleteVM = errors.New("the virtual machine is being created, or its creation failed")
 	// errBusy means that Director carries out something else.
 	errBusy = errors.New("an operation on the vApp or the virtual machine is in progress")
+	// errIneffective means that a task was successful and is due again.
+	errIneffective = errors.New("Cloud Director reports that the task was successful, and the virtual machine is as before")
 	// errChanged means that a list may lack something, because its pages do not fit together.
 	errChanged = errors.New("the list of Cloud Director changed while it was read")
 	// errTooMany means that a list or a text in an answer is longer than any that Director has.

@@ -132,6 +132,20 @@ func resized(have *types.DiskSection, spec infrav1.VCDMachineSpec) (*types.DiskS
 	return section, changed
 }
 
+// ignored reports hardware that Director was requested to set, and did not although the task was successful.
+func ignored(change, vm *types.Vm) error {
+	field, want := "spec.diskIOPS", change.VmSpecSection
+	switch {
+	case want.NumCpus != nil:
+		field = "spec.cpus"
+	case want.MemoryResourceMb != nil:
+		field = "spec.memoryMB"
+	case want.DiskSection.DiskSettings[0].SizeMb != vm.VmSpecSection.DiskSection.DiskSettings[0].SizeMb:
+		field = "spec.diskSizeGB"
+	}
+	return driver.InvalidField(field, "%w; the sizing policy or the storage profile may not permit it", errIneffective)
+}
+
 // ignition is the format of bootstrap data that cloud-init does not read.
 const ignition = "ignition"
 
