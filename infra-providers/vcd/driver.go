@@ -186,7 +186,7 @@ type listedInstance struct {
 }
 
 // listed yields the virtual machines of an owner in the vApp, and a failure last. The records of the list have the metadata, and
-// the vApp has the addresses.
+// the vApp has the tasks and the addresses.
 func (d *Driver) listed(ctx context.Context, owner driver.Owner) iter.Seq2[listedInstance, error] {
 	return func(yield func(listedInstance, error) bool) {
 		vApp, err := d.readVApp(ctx)
@@ -377,16 +377,15 @@ type record struct {
 	VdcHREF     string          `xml:"vdc,attr"`
 	Status      string          `xml:"status,attr"`
 	Deployed    bool            `xml:"isDeployed,attr"`
-	Busy        bool            `xml:"isBusy,attr"`
 	DateCreated string          `xml:"dateCreated,attr"`
 	Description string          `xml:"description,attr"`
 	MetaData    *types.Metadata `xml:"Metadata"`
 }
 
 // records yields the virtual machines whose names match, over all pages, and a failure last. Metadata is only in a list
-// whose fields are named.
+// whose fields are named, and only those are named that the SDK has as fields which may be: isBusy is none.
 func (d *Driver) records(ctx context.Context, name string) iter.Seq2[*record, error] {
-	fields := []string{"name", "container", "vdc", "status", "isDeployed", "isBusy", "dateCreated", "description"}
+	fields := []string{"name", "container", "vdc", "status", "isDeployed", "dateCreated", "description"}
 	for _, key := range metadataKeys {
 		fields = append(fields, "metadata:"+key)
 	}

@@ -143,8 +143,8 @@ func (d *Driver) toInstance(m machine) driver.Instance {
 	}, m.vm.Status, m.marked, m.isBusy()), m.vm)
 }
 
-// recordInstance converts a virtual machine in a list. inVApp is the same one as its vApp has it, or nil if the two answers
-// differ: it is read again then.
+// recordInstance converts a virtual machine in a list. inVApp is the same one as its vApp has it, with its tasks and addresses, or
+// nil if the two answers differ: it is read again then.
 func (d *Driver) recordInstance(r *record, inVApp *types.Vm) listedInstance {
 	id, status := idOf(r.HREF), statusUnresolved
 	if known, ok := recordStatuses[r.Status]; ok {
@@ -154,7 +154,7 @@ func (d *Driver) recordInstance(r *record, inVApp *types.Vm) listedInstance {
 	identity.ProviderID = providerScheme + id
 	return listedInstance{withAddresses(d.stateOf(driver.Instance{
 		ID: id, ProviderID: identity.ProviderID, Identity: identity, FailureDomain: zone, Created: parseTime(r.DateCreated),
-	}, status, marked, r.Busy), inVApp), isIncomplete(status, marked)}
+	}, status, marked, inVApp != nil && len(active(inVApp.Tasks)) > 0), inVApp), isIncomplete(status, marked)}
 }
 
 // withAddresses sets the addresses of an instance. One that runs without any is read again.
