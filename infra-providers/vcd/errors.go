@@ -96,8 +96,9 @@ func statusOf(err error) int {
 	return 0
 }
 
-// varying is what differs in the message from answer to answer: the ID of the request and those of tasks.
-var varying = regexp.MustCompile(`^\[ [0-9a-f-]{36} \] |\(com\.vmware\.vcloud\.entity\.[a-zA-Z]+:[0-9a-f-]{36}\)`)
+// varying is what differs in the message from answer to answer: the ID of the request, before which there may be its time, and those
+// of tasks.
+var varying = regexp.MustCompile(`^\[ [0-9a-f-]{36,} \] |\(com\.vmware\.vcloud\.entity\.[a-zA-Z]+:[0-9a-f-]{36}\)`)
 
 // stable leaves out of a message what differs from answer to answer, because it ends up in a condition.
 func stable(message string) string { return varying.ReplaceAllString(message, "") }
