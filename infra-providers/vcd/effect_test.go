@@ -21,13 +21,14 @@ func TestHardwareThatIsIgnored(t *testing.T) {
 		field    string
 	}{
 		"a limit that the storage profile does not have": {vcdfake.Options{IgnoreIOPS: true}, 2, "spec.diskIOPS"},
+		"cores that the sizing policy determines":        {vcdfake.Options{IgnoreCores: true}, 2, "spec.coresPerSocket"},
 		"everything": {vcdfake.Options{Ineffective: func(operation string) bool { return operation == "vappUpdateVm" }}, 1, "spec.cpus"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newEnv(t, test.options)
 			d, failures := w.connect(t), 0
-			req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.DiskSizeGB, s.DiskIOPS = 50, 1000 }))
+			req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.CoresPerSocket, s.DiskSizeGB, s.DiskIOPS = 2, 50, 1000 }))
 			for range 20 {
 				_, err := d.Create(t.Context(), req)
 				if driver.IsUnfinished(err) {

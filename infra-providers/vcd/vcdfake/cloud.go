@@ -57,6 +57,8 @@ type Options struct {
 	ShortLists bool
 	// IgnoreIOPS is true for a storage profile that accepts limits of disks and has none.
 	IgnoreIOPS bool
+	// IgnoreCores is true for a sizing policy that determines the cores of a socket.
+	IgnoreCores bool
 	// IgnoreProperties is true for OVF properties that are accepted and not kept.
 	IgnoreProperties bool
 	// Memory is true for templates that have the memory of what they were captured from: a virtual machine of one is suspended.

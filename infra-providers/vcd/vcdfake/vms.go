@@ -246,7 +246,10 @@ func (c *Cloud) reconfigure(r call) (any, error) {
 	return c.change(r, "vappUpdateVm", func(of *vm) {
 		have := *of.VmSpecSection
 		if want.NumCpus != nil {
-			have.NumCpus, have.NumCoresPerSocket = want.NumCpus, want.NumCoresPerSocket
+			have.NumCpus = want.NumCpus
+			if !c.options.IgnoreCores {
+				have.NumCoresPerSocket = want.NumCoresPerSocket
+			}
 		}
 		if want.MemoryResourceMb != nil {
 			have.MemoryResourceMb = want.MemoryResourceMb
