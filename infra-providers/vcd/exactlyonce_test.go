@@ -290,6 +290,21 @@ func TestFailedTask(t *testing.T) {
 	}
 }
 
+// TestVersionIsFoundAgain after an upgrade of the server, which knows the session and not the version of the API any more.
+func TestVersionIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{})
+	d := w.connect(t)
+	create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	w.cloud.FailNext(vcdfake.Fault{Status: http.StatusNotAcceptable, Code: "NOT_ACCEPTABLE", Message: "Invalid API version requested"})
+	if _, err := d.Get(t.Context(), identity); err != nil {
+		t.Errorf("after the upgrade: %v", err)
+	}
+	if got := w.cloud.Counts()["login"]; got != 2 {
+		t.Errorf("%d logins, want 2", got)
+	}
+}
+
 // TestSessionIsRenewed ends the sessions on the server.
 func TestSessionIsRenewed(t *testing.T) {
 	t.Parallel()
