@@ -227,6 +227,12 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 	case isSuspended(m.vm.Status): // a template that was captured from something that ran has its memory
 		return d.begin(ctx, id, discarding, http.MethodPost, path+discardAction, "", nil)
 	}
+	return d.configure(ctx, req, m)
+}
+
+// configure does the next step of a virtual machine that is not marked yet: its hardware, its bootstrap data and the metadata, last.
+func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
+	id, path := req.Identity, vmPath(m.id)
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
 		if d.hadNoEffect(id, settingHardware, change) {
 			return ignored(change, m.vm)
