@@ -232,17 +232,10 @@ func (c *Cloud) reconfigure(r call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := request.VmSpecSection
-	switch {
-	case of.Status == statusOn || isSuspended(of):
-		return nil, refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is powered on or suspended")
-	case request.Name != of.Name || request.Description != of.Description || want == nil:
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "The name or description would change")
-	case want.NumCpus != nil && (want.NumCoresPerSocket == nil || *want.NumCpus%*want.NumCoresPerSocket != 0):
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "The CPUs are not a multiple of the cores")
-	case want.DiskSection != nil && (len(want.DiskSection.DiskSettings) != len(of.VmSpecSection.DiskSection.DiskSettings) || want.DiskSection.DiskSettings[0].SizeMb < of.VmSpecSection.DiskSection.DiskSettings[0].SizeMb):
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "A disk would be deleted or shrunk")
+	if err := checkReconfiguration(of, request); err != nil {
+		return nil, err
 	}
+	want := request.VmSpecSection
 	return c.change(r, "vappUpdateVm", func(of *vm) {
 		have := *of.VmSpecSection
 		if want.NumCpus != nil {
@@ -262,6 +255,22 @@ func (c *Cloud) reconfigure(r call) (any, error) {
 		}
 		of.VmSpecSection = &have
 	})
+}
+
+// checkReconfiguration refuses a request that is not possible now, or would change something else.
+func checkReconfiguration(of *vm, request *types.Vm) error {
+	want := request.VmSpecSection
+	switch {
+	case of.Status == statusOn || isSuspended(of):
+		return refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is powered on or suspended")
+	case request.Name != of.Name || request.Description != of.Description || want == nil:
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "The name or description would change")
+	case want.NumCpus != nil && (want.NumCoresPerSocket == nil || *want.NumCpus%*want.NumCoresPerSocket != 0):
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "The CPUs are not a multiple of the cores")
+	case want.DiskSection != nil && (len(want.DiskSection.DiskSettings) != len(of.VmSpecSection.DiskSection.DiskSettings) || want.DiskSection.DiskSettings[0].SizeMb < of.VmSpecSection.DiskSection.DiskSettings[0].SizeMb):
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "A disk would be deleted or shrunk")
+	}
+	return nil
 }
 
 func (c *Cloud) readProductSections(r call) (any, error) {
