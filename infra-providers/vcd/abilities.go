@@ -85,7 +85,7 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	}
 	_, err = d.client.start(ctx, http.MethodPost, vmPath(found.ID)+"/power/action/reset", "", nil)
 	if isAbsent(err) {
-		return d.proveAbsence(ctx, found.ID, err)
+		return cmp.Or(d.confirm(ctx, found.ID, err), error(&driver.NotFoundError{What: "virtual machine " + found.ID}))
 	}
 	return err
 }

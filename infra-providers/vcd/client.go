@@ -34,8 +34,8 @@ const (
 )
 
 // client sends requests to one organization. The methods of the SDK have no context, retry and wait for tasks, so only its types
-// are used. Each request is made once; a session that has ended is replaced, and then the request is repeated, because Director
-// has not carried it out. Addresses in answers are never followed: paths are made of the IDs in them.
+// are used. Each request is made once; a session that has ended, or whose version of the API has, is replaced, and then the
+// request is repeated, because Director has not carried it out. Addresses in answers are never followed: paths are made of the IDs in them.
 type client struct {
 	login   login
 	http    *http.Client
@@ -123,7 +123,8 @@ func (c *client) call(ctx context.Context, r request, into any) error {
 		r.version = token.version
 		r.authorize = func(header http.Header) { header.Set("Authorization", "Bearer "+token.text) }
 		_, err = c.send(ctx, r, into)
-		if statusOf(err) == http.StatusUnauthorized {
+		// The session has ended, or the server was upgraded and does not have the version of the API any more that was found with it.
+		if status := statusOf(err); status == http.StatusUnauthorized || status == http.StatusNotAcceptable {
 			if c.session.forget(token); !token.fresh && !repeated {
 				continue
 			}

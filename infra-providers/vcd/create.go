@@ -6,6 +6,8 @@ package vcd
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,8 +19,11 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// step is a task that was started for a creation, and what it does.
-type step struct{ task, what string }
+// step is a task that was started for a creation or a deletion, what it does, and for a creation a hash of its request.
+type step struct {
+	task, what string
+	request    [sha256.Size]byte
+}
 
 // stepKey returns what stays the same of an identity.
 func stepKey(id driver.Identity) driver.Identity {
@@ -53,8 +58,14 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if err := d.prepare(ctx, req, found[0]); err != nil {
 		return driver.Instance{}, err
 	}
-	d.steps.Delete(stepKey(id))
+	d.forget(id)
 	return d.toInstance(found[0]), nil
+}
+
+// forget deletes the steps of a creation.
+func (d *Driver) forget(id driver.Identity) {
+	d.steps.Delete(stepKey(id))
+	d.ended.Delete(stepKey(id))
 }
 
 // await fails while the task of the last step is in progress, and once if it failed.
@@ -63,11 +74,26 @@ func (d *Driver) await(ctx context.Context, id driver.Identity) error {
 	if !ok {
 		return nil
 	}
-	err := d.outcome(ctx, last)
-	if _, read := errors.AsType[*taskError](err); err == nil || read {
-		d.steps.Delete(stepKey(id))
+	known, err := d.outcome(ctx, last)
+	if _, failed := errors.AsType[*taskError](err); err == nil || failed {
+		d.forget(id)
+	}
+	if known && err == nil {
+		d.ended.Set(stepKey(id), last)
 	}
 	return err
+}
+
+// hadNoEffect reports whether a step was successful with the same request that is due again.
+func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool {
+	ended, ok := d.ended.Get(stepKey(id))
+	return ok && ended.what == what && ended.request == hash(request)
+}
+
+// hash returns the hash of a request.
+func hash(request any) [sha256.Size]byte {
+	text, _ := xml.Marshal(request) // nil and the types of the SDK can be written
+	return sha256.Sum256(text)
 }
 
 // taskError means that a task has failed, and why.
@@ -81,36 +107,41 @@ func (e *taskError) Error() string { return fmt.Sprintf("%s: %v", e.what, e.err)
 // Unwrap returns the cause.
 func (e *taskError) Unwrap() error { return e.err }
 
-// outcome returns nil for a task that was successful or is not kept any more, UnfinishedError for one that is in progress, and
-// taskError for one that has failed.
-func (d *Driver) outcome(ctx context.Context, last step) error {
+// outcome returns nil for a task that was successful or is not kept any more, which is not known then; UnfinishedError for one that
+// is in progress, and taskError for one that has failed.
+func (d *Driver) outcome(ctx context.Context, last step) (known bool, err error) {
 	var task types.Task
-	err := d.client.get(ctx, "/task/"+last.task, nil, &task)
+	err = d.client.get(ctx, "/task/"+last.task, nil, &task)
 	switch {
 	case isAbsent(err): // tasks are kept for some time only
-		return nil
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
 	case isActive(task.Status):
-		return &driver.UnfinishedError{Err: errors.New(last.what)}
+		return true, &driver.UnfinishedError{Err: errors.New(last.what)}
 	}
 	if task.Status == "success" {
-		return nil
+		return true, nil
 	}
 	failed := &apiError{code: task.Status}
 	if task.Error != nil {
 		failed.code, failed.message = task.Error.MinorErrorCode, task.Error.Message
 	}
-	return &taskError{last.what, toError(failed)}
+	return true, &taskError{last.what, toError(failed)}
 }
 
-// begin starts a task for a creation and fails with UnfinishedError once Director has accepted it.
+// begin starts a task for a creation and fails with UnfinishedError once Director has accepted it. One that had no effect is
+// reported before it is started again.
 func (d *Driver) begin(ctx context.Context, id driver.Identity, what, method, path, contentType string, body any) error {
+	if d.hadNoEffect(id, what, body) {
+		d.ended.Delete(stepKey(id))
+		return fmt.Errorf("%s: %w", what, errIneffective)
+	}
 	task, err := d.client.start(ctx, method, path, contentType, body)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	d.steps.Set(stepKey(id), step{idOf(task.HREF), what})
+	d.steps.Set(stepKey(id), step{idOf(task.HREF), what, hash(body)})
 	return &driver.UnfinishedError{Err: errors.New(what)}
 }
 
@@ -170,6 +201,15 @@ func (d *Driver) resolve(ctx context.Context, config InstanceConfig) (refs refer
 	return refs, err
 }
 
+// What a creation does and compares with what it did before, and what it does as a deletion does.
+const (
+	settingHardware = "setting the virtual hardware"
+	settingData     = "setting the bootstrap data"
+	discarding      = "discarding the memory of the suspended virtual machine"
+
+	discardAction = "/action/discardSuspendedState"
+)
+
 // prepare does the next step of a virtual machine that is in the vApp. It returns nil once that runs with all that it needs.
 func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
 	id, path := req.Identity, vmPath(m.id)
@@ -184,9 +224,20 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 		return nil
 	case m.marked:
 		return d.begin(ctx, id, "starting the virtual machine", http.MethodPost, path+"/power/action/powerOn", "", nil)
+	case isSuspended(m.vm.Status): // a template that was captured from something that ran has its memory
+		return d.begin(ctx, id, discarding, http.MethodPost, path+discardAction, "", nil)
 	}
+	return d.configure(ctx, req, m)
+}
+
+// configure does the next step of a virtual machine that is not marked yet: its hardware, its bootstrap data and the metadata, last.
+func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
+	id, path := req.Identity, vmPath(m.id)
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
-		return d.begin(ctx, id, "setting the virtual hardware", http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
+		if d.hadNoEffect(id, settingHardware, change) {
+			return ignored(change, m.vm)
+		}
+		return d.begin(ctx, id, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
 	}
 	properties, err := guestProperties(req)
 	if err != nil {
@@ -198,7 +249,11 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 	}
 	// What Director keeps of the template's own properties is no reason to set them again.
 	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
-		return d.begin(ctx, id, "setting the bootstrap data", http.MethodPut, path+"/productSections", types.MimeProductSection, productSection(properties))
+		request := productSection(properties)
+		if d.hadNoEffect(id, settingData, request) {
+			return fmt.Errorf("%s: %w", settingData, errIneffective)
+		}
+		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
 	}
 	entries := marks(id)
 	for key, value := range req.Config.Spec.Metadata {

@@ -80,8 +80,10 @@ type Driver struct {
 	creations *createcache.Cache
 	// steps has the task that was started last for a creation, by machine.
 	steps expiring.Map[driver.Identity, step]
+	// ended has the step of a creation that was successful last, by machine.
+	ended expiring.Map[driver.Identity, step]
 	// deleting has the task that was started last for the deletion of a virtual machine, by its ID. The step is zero after that
-	// has failed.
+	// has failed, and has no task after one that was due again.
 	deleting expiring.Map[string, step]
 	answers  expiring.Map[string, any]
 
@@ -119,6 +121,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials)
 	}
 	d.vdcName, d.vAppName, _ = strings.Cut(account.Region, "/")
 	d.steps.Clock, d.steps.TTL = options.Clock, stepLifetime
+	d.ended.Clock, d.ended.TTL = options.Clock, stepLifetime
 	d.deleting.Clock, d.deleting.TTL = options.Clock, time.Hour
 	d.answers.Clock, d.answers.TTL = options.Clock, lookupLifetime
 	return d, nil
@@ -183,7 +186,7 @@ type listedInstance struct {
 }
 
 // listed yields the virtual machines of an owner in the vApp, and a failure last. The records of the list have the metadata, and
-// the vApp has the addresses.
+// the vApp has the tasks and the addresses.
 func (d *Driver) listed(ctx context.Context, owner driver.Owner) iter.Seq2[listedInstance, error] {
 	return func(yield func(listedInstance, error) bool) {
 		vApp, err := d.readVApp(ctx)
@@ -326,16 +329,31 @@ func (d *Driver) readAll(ctx context.Context, ids []string) (all []machine, err 
 func (d *Driver) read(ctx context.Context, id string) (*machine, error) {
 	vm, metadata := &types.Vm{}, &types.Metadata{}
 	err := d.client.get(ctx, vmPath(id), nil, vm)
-	if err == nil {
-		err = d.client.get(ctx, vmPath(id)+"/metadata", nil, metadata)
-	}
 	if isAbsent(err) {
 		return nil, d.proveAbsence(ctx, id, err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if err := d.client.get(ctx, vmPath(id)+"/metadata", nil, metadata); isAbsent(err) {
+		return nil, d.confirm(ctx, id, err)
+	} else if err != nil {
+		return nil, err
+	}
 	return newMachine(id, vm, metadata), nil
+}
+
+// confirm returns nil if a virtual machine that was read does not exist any more, and else why something of it was refused. That
+// the vApp does not have it proves nothing as long as it can be read: it may have been moved.
+func (d *Driver) confirm(ctx context.Context, id string, refused error) error {
+	err := d.client.get(ctx, vmPath(id), nil, &types.Vm{})
+	switch {
+	case isAbsent(err):
+		return d.proveAbsence(ctx, id, err)
+	case err != nil:
+		return err
+	}
+	return refused
 }
 
 // proveAbsence returns nil if the vApp does not have a virtual machine that could not be read. Director answers alike for what does
@@ -359,16 +377,15 @@ type record struct {
 	VdcHREF     string          `xml:"vdc,attr"`
 	Status      string          `xml:"status,attr"`
 	Deployed    bool            `xml:"isDeployed,attr"`
-	Busy        bool            `xml:"isBusy,attr"`
 	DateCreated string          `xml:"dateCreated,attr"`
 	Description string          `xml:"description,attr"`
 	MetaData    *types.Metadata `xml:"Metadata"`
 }
 
 // records yields the virtual machines whose names match, over all pages, and a failure last. Metadata is only in a list
-// whose fields are named.
+// whose fields are named, and only those are named that the SDK has as fields which may be: isBusy is none.
 func (d *Driver) records(ctx context.Context, name string) iter.Seq2[*record, error] {
-	fields := []string{"name", "container", "vdc", "status", "isDeployed", "isBusy", "dateCreated", "description"}
+	fields := []string{"name", "container", "vdc", "status", "isDeployed", "dateCreated", "description"}
 	for _, key := range metadataKeys {
 		fields = append(fields, "metadata:"+key)
 	}

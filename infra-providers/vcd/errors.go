@@ -32,6 +32,8 @@ var (
 	errIncompleteVM = errors.New("the virtual machine is being created, or its creation failed")
 	// errBusy means that Director carries out something else.
 	errBusy = errors.New("an operation on the vApp or the virtual machine is in progress")
+	// errIneffective means that a task was successful and is due again.
+	errIneffective = errors.New("Cloud Director reports that the task was successful, and the virtual machine is as before")
 	// errChanged means that a list may lack something, because its pages do not fit together.
 	errChanged = errors.New("the list of Cloud Director changed while it was read")
 	// errTooMany means that a list or a text in an answer is longer than any that Director has.
@@ -94,8 +96,9 @@ func statusOf(err error) int {
 	return 0
 }
 
-// varying is what differs in the message from answer to answer: the ID of the request and those of tasks.
-var varying = regexp.MustCompile(`^\[ [0-9a-f-]{36} \] |\(com\.vmware\.vcloud\.entity\.[a-zA-Z]+:[0-9a-f-]{36}\)`)
+// varying is what differs in the message from answer to answer: the ID of the request, before which there may be its time, and those
+// of tasks.
+var varying = regexp.MustCompile(`^\[ [0-9a-f-]{36,} \] |\(com\.vmware\.vcloud\.entity\.[a-zA-Z]+:[0-9a-f-]{36}\)`)
 
 // stable leaves out of a message what differs from answer to answer, because it ends up in a condition.
 func stable(message string) string { return varying.ReplaceAllString(message, "") }

@@ -29,6 +29,8 @@ func TestErrorKinds(t *testing.T) {
 			"the answer has the status 429 and is not one of Cloud Director"},
 		"passes otherwise": {&apiError{status: http.StatusBadRequest, code: "BAD_REQUEST", message: "[ 0a1b2c3d-0000-4000-8000-000000000001 ] VDC_X(com.vmware.vcloud.entity.task:0a1b2c3d-0000-4000-8000-000000000001) failed"},
 			func(err error) bool { return !driver.IsInvalidConfiguration(err) && !driver.IsUnauthorized(err) }, "BAD_REQUEST: VDC_X failed"},
+		"has no time of a request": {&apiError{code: "INTERNAL_SERVER_ERROR", message: "[ 167-2026-07-28-17-02-55-438--26cf00f3-ef46-4c8b-a685-9c67a694689e ] Requested disk iops 0"},
+			func(error) bool { return true }, "INTERNAL_SERVER_ERROR: Requested disk iops 0"},
 		"keeps other errors": {errChanged, func(err error) bool { return errors.Is(err, errChanged) }, errChanged.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {

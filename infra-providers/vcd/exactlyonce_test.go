@@ -153,6 +153,32 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	}
 }
 
+// TestMovedVirtualMachineIsNotAbsent: that its first vApp does not have it explains no refusal.
+func TestMovedVirtualMachineIsNotAbsent(t *testing.T) {
+	t.Parallel()
+	for operation, call := range map[string]func(t *testing.T, d driver.Driver[vcd.InstanceConfig], id driver.Identity) error{
+		"metadata": get,
+		"undeploy": func(t *testing.T, d driver.Driver[vcd.InstanceConfig], id driver.Identity) error {
+			return d.Delete(t.Context(), id)
+		},
+		"reset": func(t *testing.T, d driver.Driver[vcd.InstanceConfig], id driver.Identity) error {
+			return d.(driver.Restarter).Restart(t.Context(), id)
+		},
+	} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, vcdfake.Options{})
+			d, id := w.connect(t), identity
+			id.ProviderID = create(t, d, newRequest(identity, newConfig(t, unchanged))).ProviderID
+			w.cloud.Move(created(id), vcdfake.OtherVApp)
+			w.cloud.FailNext(vcdfake.Fault{Operation: operation, Status: http.StatusForbidden, Code: "ACCESS_TO_RESOURCE_IS_FORBIDDEN", Message: "no rights"})
+			if err := call(t, d, id); !driver.IsUnauthorized(err) {
+				t.Errorf("got %v, want an UnauthorizedError", err)
+			}
+		})
+	}
+}
+
 func created(id driver.Identity) string {
 	return id.ProviderID[strings.LastIndex(id.ProviderID, ":")+1:]
 }
@@ -261,6 +287,21 @@ func TestFailedTask(t *testing.T) {
 				t.Errorf("%s: %d virtual machines, want 1", operation, left)
 			}
 		}
+	}
+}
+
+// TestVersionIsFoundAgain after an upgrade of the server, which knows the session and not the version of the API any more.
+func TestVersionIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{})
+	d := w.connect(t)
+	create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	w.cloud.FailNext(vcdfake.Fault{Status: http.StatusNotAcceptable, Code: "NOT_ACCEPTABLE", Message: "Invalid API version requested"})
+	if _, err := d.Get(t.Context(), identity); err != nil {
+		t.Errorf("after the upgrade: %v", err)
+	}
+	if got := w.cloud.Counts()["login"]; got != 2 {
+		t.Errorf("%d logins, want 2", got)
 	}
 }
 

@@ -4,6 +4,7 @@
 package vcd
 
 import (
+	"cmp"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -47,7 +48,17 @@ const (
 	statusSuspended  = 3
 	statusOn         = 4
 	statusOff        = 8
+
+	// Those of a virtual machine that its guest switched off or suspended, while what it ran in is still deployed.
+	statusPartlyOff       = 20
+	statusPartlySuspended = 21
 )
+
+func isOff(status int) bool { return status == statusOff || status == statusPartlyOff }
+
+func isSuspended(status int) bool {
+	return status == statusSuspended || status == statusPartlySuspended
+}
 
 // The keys of the metadata.
 const (
@@ -132,8 +143,8 @@ func (d *Driver) toInstance(m machine) driver.Instance {
 	}, m.vm.Status, m.marked, m.isBusy()), m.vm)
 }
 
-// recordInstance converts a virtual machine in a list. inVApp is the same one as its vApp has it, or nil if the two answers
-// differ: it is read again then.
+// recordInstance converts a virtual machine in a list. inVApp is the same one as its vApp has it, with its tasks and addresses, or
+// nil if the two answers differ: it is read again then.
 func (d *Driver) recordInstance(r *record, inVApp *types.Vm) listedInstance {
 	id, status := idOf(r.HREF), statusUnresolved
 	if known, ok := recordStatuses[r.Status]; ok {
@@ -143,7 +154,7 @@ func (d *Driver) recordInstance(r *record, inVApp *types.Vm) listedInstance {
 	identity.ProviderID = providerScheme + id
 	return listedInstance{withAddresses(d.stateOf(driver.Instance{
 		ID: id, ProviderID: identity.ProviderID, Identity: identity, FailureDomain: zone, Created: parseTime(r.DateCreated),
-	}, status, marked, r.Busy), inVApp), isIncomplete(status, marked)}
+	}, status, marked, inVApp != nil && len(active(inVApp.Tasks)) > 0), inVApp), isIncomplete(status, marked)}
 }
 
 // withAddresses sets the addresses of an instance. One that runs without any is read again.
@@ -175,12 +186,15 @@ func (d *Driver) stateOf(found driver.Instance, status int, marked, busy bool) d
 		found.State = driver.Running
 	case !marked:
 		found.State, found.PollAfter = driver.Pending, pollInterval
-	case status == statusSuspended:
+	case isSuspended(status):
 		found.State, found.Message = driver.Stopped, "it is suspended"
-	case status == statusOff && !busy:
+	case isOff(status) && !busy:
 		found.State = driver.Stopped
 	default:
 		found.State, found.PollAfter = driver.Pending, pollInterval
+		if !busy {
+			found.Message = "its status is " + cmp.Or(types.VAppStatuses[status], strconv.Itoa(status))
+		}
 	}
 	return found
 }

@@ -87,12 +87,17 @@ func computerName(name string) string {
 // mebibytes are those of a GiB.
 const mebibytes = 1024
 
+// hardware returns what Director shows of the hardware of a virtual machine.
+func hardware(vm *types.Vm) *types.VmSpecSection {
+	if vm.VmSpecSection == nil {
+		return &types.VmSpecSection{}
+	}
+	return vm.VmSpecSection
+}
+
 // reconfiguration returns the request that gives a virtual machine the hardware of a spec; ok is false if it has it.
 func reconfiguration(vm *types.Vm, spec infrav1.VCDMachineSpec) (request *types.Vm, ok bool) {
-	have := vm.VmSpecSection
-	if have == nil {
-		have = &types.VmSpecSection{}
-	}
+	have := hardware(vm)
 	want := &types.VmSpecSection{Modified: ptr.To(true), Info: "Virtual hardware"}
 	if spec.CPUs != 0 && ptr.Deref(have.NumCpus, 0) != int(spec.CPUs) || spec.CoresPerSocket != 0 && ptr.Deref(have.NumCoresPerSocket, 0) != int(spec.CoresPerSocket) {
 		want.NumCpus, want.NumCoresPerSocket, ok = have.NumCpus, have.NumCoresPerSocket, true
@@ -130,6 +135,22 @@ func resized(have *types.DiskSection, spec infrav1.VCDMachineSpec) (*types.DiskS
 	}
 	section.DiskSettings[0] = &first
 	return section, changed
+}
+
+// ignored reports hardware that Director was requested to set, and did not although the task was successful.
+func ignored(change, vm *types.Vm) error {
+	field, want, have := "spec.diskIOPS", change.VmSpecSection, hardware(vm)
+	switch {
+	case want.NumCpus != nil && ptr.Equal(want.NumCpus, have.NumCpus):
+		field = "spec.coresPerSocket"
+	case want.NumCpus != nil:
+		field = "spec.cpus"
+	case want.MemoryResourceMb != nil:
+		field = "spec.memoryMB"
+	case want.DiskSection.DiskSettings[0].SizeMb != have.DiskSection.DiskSettings[0].SizeMb:
+		field = "spec.diskSizeGB"
+	}
+	return driver.InvalidField(field, "%w; the sizing policy or the storage profile may not permit it", errIneffective)
 }
 
 // ignition is the format of bootstrap data that cloud-init does not read.

@@ -55,6 +55,16 @@ type Options struct {
 	KeepProperties bool
 	// ShortLists is true for lists whose last pages are empty, as of a Director that loses a part of a list.
 	ShortLists bool
+	// IgnoreIOPS is true for a storage profile that accepts limits of disks and has none.
+	IgnoreIOPS bool
+	// IgnoreCores is true for a sizing policy that determines the cores of a socket.
+	IgnoreCores bool
+	// IgnoreProperties is true for OVF properties that are accepted and not kept.
+	IgnoreProperties bool
+	// Memory is true for templates that have the memory of what they were captured from: a virtual machine of one is suspended.
+	Memory bool
+	// Ineffective returns whether the next task of an operation ends without effect.
+	Ineffective func(operation string) bool
 	// FailTasks returns whether the next task of an operation fails.
 	FailTasks func(operation string) bool
 	// Faults returns the fault of a request.
@@ -70,6 +80,8 @@ type Fault struct {
 	Lost bool
 	// Recomposition is true for a fault of the next recomposition only.
 	Recomposition bool
+	// Operation is the only one that has the fault; empty for any.
+	Operation string
 }
 
 // Cloud is an http.Handler.
@@ -124,6 +136,9 @@ func New(options Options) *Cloud {
 	}
 	if options.FailTasks == nil {
 		options.FailTasks = func(string) bool { return false }
+	}
+	if options.Ineffective == nil {
+		options.Ineffective = func(string) bool { return false }
 	}
 	c := &Cloud{
 		options: options, counts: map[string]int{}, sessions: map[string]bool{}, vms: map[string]*vm{}, vApps: map[string]*vApp{},
@@ -233,12 +248,27 @@ func (c *Cloud) VM(id string) (found types.Vm, metadata, properties map[string]s
 }
 
 // Stop switches all virtual machines off, as another client would.
-func (c *Cloud) Stop() {
+func (c *Cloud) Stop() { c.leave(statusOff, false) }
+
+// ShutDown ends all guests from inside: what they ran in stays deployed.
+func (c *Cloud) ShutDown() { c.leave(statusPartlyOff, true) }
+
+// Suspend suspends all virtual machines, as the end of a runtime lease does. One that stays deployed is partly suspended.
+func (c *Cloud) Suspend(deployed bool) {
+	if deployed {
+		c.leave(statusPartlySuspended, true)
+		return
+	}
+	c.leave(statusSuspended, false)
+}
+
+// leave gives those virtual machines another status that are on.
+func (c *Cloud) leave(status int, deployed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, found := range c.vms {
 		if found.Status == statusOn {
-			found.Status, found.Deployed = statusOff, false
+			found.Status, found.Deployed = status, deployed
 		}
 	}
 }
@@ -307,8 +337,12 @@ func (c *Cloud) RemoveVApp(name string, again bool) {
 const (
 	statusFailed     = -1
 	statusUnresolved = 0
+	statusSuspended  = 3
 	statusOn         = 4
 	statusOff        = 8
+
+	statusPartlyOff       = 20
+	statusPartlySuspended = 21
 )
 
 // metadataUpdate is the operation that writes metadata.
@@ -365,7 +399,9 @@ func (c *Cloud) endTasks() {
 			t.Status = "error"
 			t.Error = &types.Error{MajorErrorCode: 500, MinorErrorCode: "INTERNAL_SERVER_ERROR", Message: fmt.Sprintf("[ %s ] The operation %s failed.", uuid.NewString(), t.OperationName)}
 		}
-		t.end(t.fails)
+		if t.fails || !c.options.Ineffective(t.OperationName) {
+			t.end(t.fails)
+		}
 	}
 }
 

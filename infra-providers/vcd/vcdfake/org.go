@@ -205,8 +205,6 @@ func (c *Cloud) record(of *vm, fields []string) *vmRecord {
 			found.VdcHREF = publicURL + "/api/vdc/" + c.id("vdc")
 		case field == "status":
 			found.Status = types.VAppStatuses[of.Status]
-		case field == "isBusy":
-			found.Busy = c.lockedBy("vm-"+of.id) != nil
 		case field == "isDeployed":
 			found.Deployed = of.Deployed
 		case field == "dateCreated":

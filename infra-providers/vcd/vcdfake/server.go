@@ -83,6 +83,7 @@ var routes = []route{
 	at("POST", "/api/vApp/vm-"+anyID+"/power/action/powerOn", "powerOn", "", (*Cloud).powerOn),
 	at("POST", "/api/vApp/vm-"+anyID+"/power/action/reset", "reset", "", (*Cloud).reset),
 	at("POST", "/api/vApp/vm-"+anyID+"/action/undeploy", "undeploy", types.MimeUndeployVappParams, (*Cloud).undeploy),
+	at("POST", "/api/vApp/vm-"+anyID+"/action/discardSuspendedState", "discard", "", (*Cloud).discard),
 	at("POST", "/api/vApp/vm-"+anyID+"/disk/action/detach", "detach", types.MimeDiskAttachOrDetachParams, (*Cloud).detach),
 	at("DELETE", "/api/vApp/vm-"+anyID, "delete", "", (*Cloud).remove),
 }
@@ -148,7 +149,7 @@ func (c *Cloud) carryOut(r *http.Request, found route, id string, body []byte) (
 // fault returns the fault of a request.
 func (c *Cloud) fault(of route, change bool) Fault {
 	for i, fault := range c.nextFaults {
-		if fault.Recomposition && of.name != "recompose" || fault.Lost && !change {
+		if fault.Recomposition && of.name != "recompose" || fault.Operation != "" && of.name != fault.Operation || fault.Lost && !change {
 			continue
 		}
 		c.nextFaults = append(c.nextFaults[:i:i], c.nextFaults[i+1:]...)

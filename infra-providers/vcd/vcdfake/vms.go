@@ -100,6 +100,8 @@ func (c *Cloud) recompose(r call) (any, error) {
 			made.Status = statusFailed
 		case failed:
 			delete(c.vms, made.id)
+		case c.options.Memory:
+			made.Status = statusSuspended
 		default:
 			made.Status = statusOff
 		}
@@ -230,30 +232,45 @@ func (c *Cloud) reconfigure(r call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := request.VmSpecSection
-	switch {
-	case of.Status == statusOn:
-		return nil, refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is powered on")
-	case request.Name != of.Name || request.Description != of.Description || want == nil:
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "The name or description would change")
-	case want.NumCpus != nil && (want.NumCoresPerSocket == nil || *want.NumCpus%*want.NumCoresPerSocket != 0):
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "The CPUs are not a multiple of the cores")
-	case want.DiskSection != nil && (len(want.DiskSection.DiskSettings) != len(of.VmSpecSection.DiskSection.DiskSettings) || want.DiskSection.DiskSettings[0].SizeMb < of.VmSpecSection.DiskSection.DiskSettings[0].SizeMb):
-		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "A disk would be deleted or shrunk")
+	if err := checkReconfiguration(of, request); err != nil {
+		return nil, err
 	}
+	want := request.VmSpecSection
 	return c.change(r, "vappUpdateVm", func(of *vm) {
 		have := *of.VmSpecSection
 		if want.NumCpus != nil {
-			have.NumCpus, have.NumCoresPerSocket = want.NumCpus, want.NumCoresPerSocket
+			have.NumCpus = want.NumCpus
+			if !c.options.IgnoreCores {
+				have.NumCoresPerSocket = want.NumCoresPerSocket
+			}
 		}
 		if want.MemoryResourceMb != nil {
 			have.MemoryResourceMb = want.MemoryResourceMb
 		}
 		if want.DiskSection != nil {
 			have.DiskSection = want.DiskSection
+			if c.options.IgnoreIOPS {
+				have.DiskSection.DiskSettings[0].IopsAllocation = nil
+			}
 		}
 		of.VmSpecSection = &have
 	})
+}
+
+// checkReconfiguration refuses a request that is not possible now, or would change something else.
+func checkReconfiguration(of *vm, request *types.Vm) error {
+	want := request.VmSpecSection
+	switch {
+	case of.Status == statusOn || isSuspended(of):
+		return refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is powered on or suspended")
+	case request.Name != of.Name || request.Description != of.Description || want == nil:
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "The name or description would change")
+	case want.NumCpus != nil && (want.NumCoresPerSocket == nil || *want.NumCpus%*want.NumCoresPerSocket != 0):
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "The CPUs are not a multiple of the cores")
+	case want.DiskSection != nil && (len(want.DiskSection.DiskSettings) != len(of.VmSpecSection.DiskSection.DiskSettings) || want.DiskSection.DiskSettings[0].SizeMb < of.VmSpecSection.DiskSection.DiskSettings[0].SizeMb):
+		return refuse(http.StatusBadRequest, "BAD_REQUEST", "A disk would be deleted or shrunk")
+	}
+	return nil
 }
 
 func (c *Cloud) readProductSections(r call) (any, error) {
@@ -270,6 +287,9 @@ func (c *Cloud) setProductSections(r call) (any, error) {
 		return nil, err
 	}
 	return c.change(r, "vappUpdateProductSection", func(of *vm) {
+		if c.options.IgnoreProperties {
+			return
+		}
 		of.properties = request.ProductSection
 		if c.options.KeepProperties {
 			of.properties.Property = append(of.properties.Property, &types.Property{Key: "public-keys", Type: "string", Value: &types.Value{}})
@@ -347,13 +367,36 @@ func (c *Cloud) undeploy(r call) (any, error) {
 	if request.UndeployPowerAction != "powerOff" {
 		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "Bad request - UndeployPowerAction")
 	}
+	if of, err := c.find(r, "VAPP_UNDEPLOY"); err == nil && !of.Deployed {
+		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "The requested operation could not be executed since VM %q is not running.", of.Name)
+	}
 	return c.change(r, "vappUndeployPowerOff", func(of *vm) { of.Status, of.Deployed = statusOff, false })
 }
 
+func isSuspended(of *vm) bool {
+	return of.Status == statusSuspended || of.Status == statusPartlySuspended
+}
+
+// discard discards the memory of a suspended virtual machine.
+func (c *Cloud) discard(r call) (any, error) {
+	of, err := c.find(r, "VAPP_DISCARD_STATE")
+	if err != nil {
+		return nil, err
+	}
+	if of.Status != statusSuspended {
+		return nil, refuse(http.StatusBadRequest, "BAD_REQUEST", "The VM is not suspended")
+	}
+	return c.change(r, "vappDiscardSuspendedState", func(of *vm) { of.Status = statusOff })
+}
+
+// detach detaches an independent disk, which the tests of the SDK have Director refuse of what is suspended.
 func (c *Cloud) detach(r call) (any, error) {
 	request, err := decode[types.DiskAttachOrDetachParams](c, r.body)
 	if err != nil {
 		return nil, err
+	}
+	if of, err := c.find(r, "VAPP_DETACH_DISK"); err == nil && isSuspended(of) {
+		return nil, refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is suspended")
 	}
 	return c.change(r, "vappDetachDisk", func(of *vm) {
 		section := of.VmSpecSection.DiskSection
@@ -371,8 +414,8 @@ func (c *Cloud) remove(r call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if of.Deployed {
-		return nil, refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is deployed")
+	if of.Deployed || isSuspended(of) {
+		return nil, refuse(http.StatusBadRequest, "OPERATION_NOT_SUPPORTED", "The VM is deployed or suspended")
 	}
 	return c.started(c.start("vappDeleteVm", work{owner: of.HREF, shownBy: []string{"vm-" + of.id}, others: []string{"vapp-" + of.vApp}}, func(failed bool) {
 		if failed {

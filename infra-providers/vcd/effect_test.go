@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcd_test
+
+import (
+	"strings"
+	"testing"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vcd/vcdfake"
+)
+
+// TestHardwareThatIsIgnored is reported with the field, and not requested again.
+func TestHardwareThatIsIgnored(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		options  vcdfake.Options
+		requests int
+		field    string
+	}{
+		"a limit that the storage profile does not have": {vcdfake.Options{IgnoreIOPS: true}, 2, "spec.diskIOPS"},
+		"cores that the sizing policy determines":        {vcdfake.Options{IgnoreCores: true}, 2, "spec.coresPerSocket"},
+		"everything": {vcdfake.Options{Ineffective: func(operation string) bool { return operation == "vappUpdateVm" }}, 1, "spec.cpus"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, test.options)
+			d, failures := w.connect(t), 0
+			req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.CoresPerSocket, s.DiskSizeGB, s.DiskIOPS = 2, 50, 1000 }))
+			for range 20 {
+				_, err := d.Create(t.Context(), req)
+				if driver.IsUnfinished(err) {
+					continue
+				}
+				if failures++; !driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), test.field+":") {
+					t.Fatalf("got %v, want an InvalidConfigurationError of %s", err, test.field)
+				}
+			}
+			if got := w.cloud.Counts()["reconfigure"]; got != test.requests || failures == 0 {
+				t.Errorf("%d reconfigurations and %d failures, want %d", got, failures, test.requests)
+			}
+			remove(t, d, identity)
+		})
+	}
+}
+
+// TestFailedChangeOfTheHardwareIsRepeated: it was reported by its task.
+func TestFailedChangeOfTheHardwareIsRepeated(t *testing.T) {
+	t.Parallel()
+	failures := 3
+	w := newEnv(t, vcdfake.Options{FailTasks: func(operation string) bool {
+		fails := operation == "vappUpdateVm" && failures > 0
+		if fails {
+			failures--
+		}
+		return fails
+	}})
+	d, seen := w.connect(t), 0
+	for range 50 {
+		_, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+		if err == nil {
+			break
+		}
+		if driver.IsInvalidConfiguration(err) {
+			t.Fatal(err)
+		}
+		if !driver.IsUnfinished(err) {
+			seen++
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d failures were reported, want 3", seen)
+	}
+}
+
+// TestBootstrapDataThatIsIgnored is reported and not set again, unless it changes.
+func TestBootstrapDataThatIsIgnored(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{IgnoreProperties: true})
+	d := w.connect(t)
+	for _, data := range []string{"#cloud-config\n", "#cloud-config\n# another\n"} {
+		req, failures := newRequest(identity, newConfig(t, unchanged)), 0
+		req.UserData = []byte(data)
+		for range 20 {
+			if _, err := d.Create(t.Context(), req); err == nil {
+				t.Fatal("it was created without its bootstrap data")
+			} else if !driver.IsUnfinished(err) {
+				failures++
+			}
+		}
+		if failures == 0 {
+			t.Error("nothing was reported")
+		}
+	}
+	if got := w.cloud.Counts()["setProductSections"]; got != 2 {
+		t.Errorf("the bootstrap data was set %d times, want once for each version", got)
+	}
+}
+
+// TestStepWithoutEffectIsReported before it is taken again.
+func TestStepWithoutEffectIsReported(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"metadataUpdate", "vappDeploy"} {
+		ignored := 2
+		w := newEnv(t, vcdfake.Options{Ineffective: func(of string) bool {
+			ignores := of == operation && ignored > 0
+			if ignores {
+				ignored--
+			}
+			return ignores
+		}})
+		d, seen, done := w.connect(t), 0, false
+		for range 50 {
+			_, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+			if done = err == nil; done {
+				break
+			}
+			if !driver.IsUnfinished(err) {
+				seen++
+			}
+		}
+		if seen != 2 || !done {
+			t.Errorf("%s: %d reports, want 2; done: %t", operation, seen, done)
+		}
+	}
+}
+
+// TestDeletionWithoutEffectIsReported: a task of a deletion that ends and changes nothing is not started again without a word.
+func TestDeletionWithoutEffectIsReported(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"vappUndeployPowerOff", "vappDetachDisk", "vappDeleteVm"} {
+		ignored := 2
+		w := newEnv(t, vcdfake.Options{Ineffective: func(of string) bool {
+			ignores := of == operation && ignored > 0
+			if ignores {
+				ignored--
+			}
+			return ignores
+		}})
+		d, id, seen := w.connect(t), identity, 0
+		made := create(t, d, newRequest(id, newConfig(t, unchanged)))
+		id.ProviderID = made.ProviderID
+		w.cloud.Attach(made.ID)
+		w.cloud.Attach(made.ID)
+		for range 50 {
+			if err := d.Delete(t.Context(), id); err != nil && !driver.IsUnfinished(err) {
+				seen++
+			}
+			if driver.IsNotFound(get(t, d, id)) {
+				break
+			}
+		}
+		if left := w.cloud.Leftovers(); len(left) > 0 || seen != 2 {
+			t.Errorf("%s: %d reports, want 2; %q is left", operation, seen, left)
+		}
+	}
+}
