@@ -18,6 +18,7 @@ import (
 	"drover.io/infra-providers/alibaba"
 	"drover.io/infra-providers/alibaba/alibabafake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 func (w env) connectWith(t *testing.T, secretName string, secret driver.Credentials) (driver.Driver[alibaba.InstanceConfig], string, error) {
@@ -286,7 +287,8 @@ func TestAnswersOfOtherPrograms(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }))
 			t.Cleanup(server.Close)
-			w := env{url: server.URL, began: time.Now().Add(-time.Hour), offset: new(atomic.Int64), speed: 1}
+			w := env{url: server.URL, clock: drivertest.NewClock()}
+			w.clock.Advance(-time.Hour)
 			d := w.connect(t)
 			id := identity
 			id.ProviderID = "alicloud://eu-central-1.i-gw8abc"
@@ -317,7 +319,7 @@ func TestErrorsOfTheNetworkAreStable(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(server.Close)
-	w := env{url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	w := env{url: server.URL, clock: drivertest.NewClock()}
 	d := w.connect(t)
 	var texts []string
 	for range 2 {

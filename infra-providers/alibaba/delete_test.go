@@ -78,7 +78,7 @@ func TestLocalDiskIsReleased(t *testing.T) {
 	d := w.connect(t)
 	id := created(t, d, newConfig(t, unchanged))
 	w.cloud.AttachLocal(instanceID(id))
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	if err := d.Delete(t.Context(), id); err != nil {
 		t.Error(err)
 	}
@@ -127,7 +127,7 @@ func TestEmptyListWithoutPermissionProvesNothing(t *testing.T) {
 	w := newEnv(t, alibabafake.Options{})
 	d := w.connect(t)
 	id := created(t, d, newConfig(t, unchanged))
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	w.cloud.Forbid("DescribeInstances")
 	if _, err := d.Get(t.Context(), id); !driver.IsUnauthorized(err) {
 		t.Errorf("get: got %v, want an UnauthorizedError", err)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,18 +87,10 @@ var throttled = alibabafake.Fault{
 
 // env is a fake ECS behind HTTP, with a clock that can be advanced and runs at a speed.
 type env struct {
-	cloud  *alibabafake.Cloud
-	url    string
-	began  time.Time
-	offset *atomic.Int64
-	speed  int64
+	cloud *alibabafake.Cloud
+	url   string
+	clock *drivertest.Clock
 }
-
-func (w env) now() time.Time {
-	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
-}
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake ECS. The test fails if a request violates the published metadata, or if anything exists at its end that
 // has no identity.
@@ -121,20 +112,20 @@ func newEnv(t *testing.T, options alibabafake.Options) env {
 			}
 		}
 	})
-	return env{cloud: cloud, url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	return env{cloud: cloud, url: server.URL, clock: drivertest.NewClock()}
 }
 
 // connect returns a driver with valid credentials whose process started longer than the startup window ago.
 func (w env) connect(t *testing.T) driver.Driver[alibaba.InstanceConfig] {
 	t.Helper()
 	age := createcache.Window
-	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
+	return w.connectAt(t, func() time.Time { return w.clock.Now().Add(-age) }, func() { age = 0 })
 }
 
 // connectRestarted returns the driver of a process that has just started.
 func (w env) connectRestarted(t *testing.T) driver.Driver[alibaba.InstanceConfig] {
 	t.Helper()
-	return w.connectAt(t, w.now, func() {})
+	return w.connectAt(t, w.clock.Now, func() {})
 }
 
 func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[alibaba.InstanceConfig] {
@@ -148,22 +139,16 @@ func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) dri
 }
 
 func (w env) description() driver.Cloud[*infrav1.AlibabaMachine, alibaba.InstanceConfig] {
-	return w.descriptionAt(w.now)
+	return w.descriptionAt(w.clock.Now)
 }
 
 func (w env) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.AlibabaMachine, alibaba.InstanceConfig] {
-	return alibaba.Cloud(alibaba.Options{Endpoint: w.url, PageSize: 7, Clock: clockFunc(now)})
+	return alibaba.Cloud(alibaba.Options{Endpoint: w.url, PageSize: 7, Clock: drivertest.ClockFunc(now)})
 }
 
 func secret() driver.Credentials {
 	return driver.Credentials{"ALIBABA_CLOUD_ACCESS_KEY_ID": []byte(alibabafake.AccessKey), "ALIBABA_CLOUD_ACCESS_KEY_SECRET": []byte(alibabafake.AccessSecret + "\n")}
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.AlibabaMachineSpec)) infrav1.AlibabaMachineSpec {

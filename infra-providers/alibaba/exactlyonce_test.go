@@ -78,7 +78,7 @@ func TestFailedCreationIsAbsentAfterTheWindow(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
 		t.Errorf("within the window: got %v", err)
 	}
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	if _, err := d.Get(t.Context(), identity); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}
@@ -105,7 +105,7 @@ func TestInstanceIsNotAbsentAfterARestart(t *testing.T) {
 	if err := d.Delete(t.Context(), byID); err != nil {
 		t.Fatalf("deleting what is listed: %v", err)
 	}
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	if _, err := d.Get(t.Context(), byID); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}
@@ -150,7 +150,7 @@ func TestLostAnswersAreRepeatedWithTheSameToken(t *testing.T) {
 			w := newEnv(t, alibabafake.Options{ListDelay: 6})
 			d := w.connect(t)
 			req := newRequest(identity, newConfig(t, withDisk))
-			req.Since = w.now()
+			req.Since = w.clock.Now()
 			for range 3 {
 				w.cloud.FailNext(alibabafake.Fault{Lost: true})
 				if _, err := d.Create(t.Context(), req); err == nil {
@@ -206,7 +206,7 @@ func TestProcessWithoutMemoryPassesEarlierRefusals(t *testing.T) {
 	w := newEnv(t, alibabafake.Options{ReplayRefusals: true, ListDelay: 100})
 	d := w.connect(t)
 	req := newRequest(identity, newConfig(t, unchanged))
-	req.Since = w.now().Add(-5 * time.Minute)
+	req.Since = w.clock.Now().Add(-5 * time.Minute)
 	w.cloud.FailNext(noStock)
 	if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
 		t.Fatalf("got %v, want an InsufficientCapacityError", err)
@@ -220,7 +220,7 @@ func TestProcessWithoutMemoryPassesEarlierRefusals(t *testing.T) {
 	if created, err := d.Create(t.Context(), req); err == nil || driver.IsInsufficientCapacity(err) || len(w.cloud.Requests()) != requests {
 		t.Fatalf("while an earlier process may have requested it: got %+v and %v", created, err)
 	}
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
 		t.Fatalf("got %v, want the earlier refusal", err)
 	}
@@ -254,7 +254,7 @@ func TestRefusalOfARepeatedRequestDoesNotCount(t *testing.T) {
 	if created, err := d.Create(t.Context(), other); err == nil {
 		t.Errorf("another zone while the first request may arrive: got %+v", created)
 	}
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	w.cloud.FailNext(noStock)
 	if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
 		t.Errorf("after the window: got %v, want an InsufficientCapacityError", err)
@@ -298,7 +298,7 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInsufficientCapacity(err) {
 			t.Fatalf("with a token of other parameters: got %v", err)
 		}
-		w.advance(3 * time.Minute)
+		w.clock.Advance(3 * time.Minute)
 		if _, err := d.Create(t.Context(), req); err != nil {
 			t.Errorf("after the window: got %v, want another request", err)
 		}
@@ -328,9 +328,9 @@ func TestLostAnswerOfAnotherTokenIsAwaited(t *testing.T) {
 	}
 	faults <- alibabafake.Fault{Status: http.StatusForbidden, Code: "OperationDenied.Other", Message: "It is denied."} // binds the token to its parameters
 	create("a")
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	create("b")
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	faults <- alibabafake.Fault{}
 	faults <- alibabafake.Fault{Lost: true} // of the request with another token
 	create("c")
@@ -382,7 +382,7 @@ func TestTokensThatCannotBeUsed(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
 		t.Errorf("reading while it is being carried out: got %v", err)
 	}
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	w.cloud.FailNext(refused("IdempotentFailed"))
 	if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) {
 		t.Errorf("after it has failed: got %v", err)
@@ -554,7 +554,7 @@ func TestReclaimedInstances(t *testing.T) {
 		t.Errorf("before it is gone: got %+v and %v", got, err)
 	}
 	w.cloud.Release(created.ID)
-	w.advance(3 * time.Minute)
+	w.clock.Advance(3 * time.Minute)
 	id := identity
 	id.ProviderID = created.ProviderID
 	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {

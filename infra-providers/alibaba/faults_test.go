@@ -28,7 +28,7 @@ func TestFaultInjection(t *testing.T) {
 			Machine: func() *infrav1.AlibabaMachine { return &infrav1.AlibabaMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, w),
 			Pass: func(passed time.Duration) {
-				w.advance(passed)
+				w.clock.Advance(passed)
 				w.cloud.Advance()
 			},
 		}

@@ -39,7 +39,7 @@ func TestAddressesThatNeverAppear(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, anexiafake.Options{AddressDelay: 100})
 	created := create(t, w)
-	w.advance(2 * time.Hour)
+	w.clock.Advance(2 * time.Hour)
 	if found, err := w.connect(t).Get(t.Context(), created.Identity); err != nil || found.PollAfter != 0 {
 		t.Errorf("got %+v and %v, want no more polling", found, err)
 	}
@@ -86,7 +86,7 @@ func TestListsNoticeWhatStops(t *testing.T) {
 	}
 	w.cloud.Stop()
 	for range 10 {
-		w.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 		list()
 	}
 	if state := list(); state != driver.Stopped {

@@ -6,9 +6,7 @@ package anexia_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -87,18 +85,14 @@ type env struct {
 	cloud   *anexiafake.Cloud
 	url     string
 	journal *drivertest.Journal
-	offset  *atomic.Int64
+	clock   *drivertest.Clock
 }
-
-func (w env) now() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake Engine. The test fails if a request is none that a client of the Engine sends.
 func newEnv(t *testing.T, options anexiafake.Options) env {
 	t.Helper()
-	w := env{journal: drivertest.NewJournal(), offset: new(atomic.Int64)}
-	options.Now = w.now
+	w := env{journal: drivertest.NewJournal(), clock: drivertest.NewClock()}
+	options.Now = w.clock.Now
 	w.cloud = anexiafake.New(options)
 	server := httptest.NewServer(w.cloud)
 	w.url = server.URL
@@ -123,16 +117,10 @@ func (w env) connect(t *testing.T) *anexia.Driver {
 }
 
 func (w env) description() driver.Cloud[*infrav1.AnexiaMachine, anexia.InstanceConfig] {
-	return anexia.Cloud(anexia.Options{Endpoint: w.url, PageSize: 50, Clock: clockFunc(w.now)})
+	return anexia.Cloud(anexia.Options{Endpoint: w.url, PageSize: 50, Clock: w.clock})
 }
 
 func secret() driver.Credentials { return driver.Credentials{"token": []byte(anexiafake.Token + "\n")} }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.AnexiaMachineSpec)) infrav1.AnexiaMachineSpec {

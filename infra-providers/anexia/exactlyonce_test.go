@@ -30,7 +30,7 @@ func create(t *testing.T, w env) driver.Instance {
 		if created, err = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
 			return created
 		}
-		w.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 	}
 	t.Fatalf("creating: %v", err)
 	return driver.Instance{}
@@ -51,7 +51,7 @@ func remove(t *testing.T, w env, id driver.Identity) {
 				break
 			}
 		}
-		w.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 		w.cloud.Pass()
 	}
 	if !driver.IsNotFound(err) {
@@ -84,7 +84,7 @@ func TestProcessIsKilled(t *testing.T) {
 				if created, err = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
 					break
 				}
-				w.advance(time.Minute)
+				w.clock.Advance(time.Minute)
 				w.cloud.Pass()
 			}
 			if err != nil {
@@ -143,10 +143,10 @@ func TestRequestThatNeverArrived(t *testing.T) {
 		if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnfinished(err) {
 			t.Fatalf("got %v, want an UnfinishedError", err)
 		}
-		w.advance(time.Minute)
+		w.clock.Advance(time.Minute)
 	}
 	wantRequests(t, w, provisioning, 1)
-	w.advance(2 * time.Minute)
+	w.clock.Advance(2 * time.Minute)
 	created := create(t, w)
 	wantRequests(t, w, provisioning, 2)
 	remove(t, w, created.Identity)
@@ -324,7 +324,7 @@ func TestForgedJournal(t *testing.T) {
 	}
 	wantRequests(t, w, removal, 0)
 	w.cloud.Pass()
-	w.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	for range 2 {
 		if err := w.connect(t).Delete(t.Context(), mine); err != nil {
 			t.Errorf("deleting: %v", err)
@@ -399,12 +399,12 @@ func TestReservations(t *testing.T) {
 	if reserved := w.cloud.Reserved(); reserved != 2 {
 		t.Errorf("%d addresses are reserved, want 2", reserved)
 	}
-	w.advance(25 * time.Minute)
+	w.clock.Advance(25 * time.Minute)
 	if _, err := w.connect(t).Create(t.Context(), request); !driver.IsUnfinished(err) {
 		t.Fatalf("got %v, want an UnfinishedError", err)
 	}
 	wantRequests(t, w, reservation, 4)
-	w.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	if reserved := w.cloud.Reserved(); reserved != 0 {
 		t.Errorf("%d addresses are still reserved", reserved)
 	}

@@ -48,7 +48,7 @@ func TestFaultInjection(t *testing.T) {
 			},
 			Hooks: conformanceEnv(t, w, allFields),
 			Pass: func(passed time.Duration) {
-				w.advance(passed)
+				w.clock.Advance(passed)
 				w.cloud.Pass()
 			},
 		}

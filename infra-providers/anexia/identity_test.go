@@ -119,7 +119,7 @@ func TestRestoreWithoutAnnotations(t *testing.T) {
 	w := newEnv(t, anexiafake.Options{})
 	created := create(t, w)
 	restored := inventory.New[anexia.InstanceConfig](connectObject(t, w, otherUID, ""), inventory.Options{
-		Interval: time.Minute, Unsettled: time.Second, Now: w.now, Changed: func(driver.Identity) {},
+		Interval: time.Minute, Unsettled: time.Second, Now: w.clock.Now, Changed: func(driver.Identity) {},
 	})
 	lost := created.Identity
 	lost.UID = ""

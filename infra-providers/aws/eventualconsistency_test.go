@@ -57,7 +57,7 @@ func TestFailedCreationIsAbsentAfterTheWindow(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
 		t.Errorf("within the window: got %v", err)
 	}
-	ec2.advance(3 * time.Minute)
+	ec2.clock.Advance(3 * time.Minute)
 	if _, err := d.Get(t.Context(), identity); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}
@@ -86,7 +86,7 @@ func TestInstanceIsNotAbsentAfterARestart(t *testing.T) {
 		t.Fatalf("deleting what is listed: %v", err)
 	}
 	wantDeleted(t, ec2, ec2.connect(t))
-	ec2.advance(3 * time.Minute)
+	ec2.clock.Advance(3 * time.Minute)
 	if _, err := d.Get(t.Context(), driver.Identity{UID: "never", Name: "never"}); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}
@@ -131,7 +131,7 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInsufficientCapacity(err) {
 			t.Fatalf("with a token of other parameters: got %v", err)
 		}
-		ec2.advance(3 * time.Minute)
+		ec2.clock.Advance(3 * time.Minute)
 		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
 			t.Errorf("after the window: got %v, want another request", err)
 		}
@@ -176,7 +176,7 @@ func TestTerminatedInstanceWithoutTagsDoesNotExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ec2.advance(5 * time.Minute)
+	ec2.clock.Advance(5 * time.Minute)
 	ec2.cloud.Terminate(created.ID)
 	putBack := ec2.cloud.Untag(created.ID, slices.Collect(maps.Keys(identity.Tags()))...)
 	id := identity

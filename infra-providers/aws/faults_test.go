@@ -29,7 +29,7 @@ func TestFaultInjection(t *testing.T) {
 			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, ec2),
 			Pass: func(passed time.Duration) {
-				ec2.advance(passed)
+				ec2.clock.Advance(passed)
 				ec2.cloud.Advance()
 			},
 		}

@@ -29,7 +29,7 @@ func TestChangedSubnetSelectionCreatesNoSecondInstance(t *testing.T) {
 		},
 		"in the next process": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.CreateRequest[aws.InstanceConfig]) {
 			req := newRequest(identity, newConfig(t, filteredSubnet))
-			req.Since = ec2.now().Add(-time.Minute)
+			req.Since = ec2.clock.Now().Add(-time.Minute)
 			return ec2.connectRestarted(t), req
 		},
 		"in the next process, after a move": func(ec2 env, _ driver.Driver[aws.InstanceConfig]) (driver.Driver[aws.InstanceConfig], driver.CreateRequest[aws.InstanceConfig]) {
@@ -47,7 +47,7 @@ func TestChangedSubnetSelectionCreatesNoSecondInstance(t *testing.T) {
 			}
 			requests := ec2.cloud.Requests()
 			ec2.cloud.RemoveSubnet(requests[0]["NetworkInterface.1.SubnetId"])
-			ec2.advance(90 * time.Second) // lookups are cached for a minute
+			ec2.clock.Advance(90 * time.Second) // lookups are cached for a minute
 			d, req := again(ec2, d)
 			for range 3 {
 				if created, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) {
@@ -75,7 +75,7 @@ func TestNewMachineIsCreatedInTheStartupWindow(t *testing.T) {
 	ec2 := newEnv(t, awsfake.Options{})
 	d := ec2.connectRestarted(t)
 	req := newRequest(identity, newConfig(t, filteredSubnet))
-	req.Since = ec2.now().Add(time.Second)
+	req.Since = ec2.clock.Now().Add(time.Second)
 	if _, err := d.Create(t.Context(), req); err != nil {
 		t.Errorf("a machine that is new: %v", err)
 	}
@@ -97,7 +97,7 @@ func TestAnsweredCreationIsNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	ec2.cloud.RemoveSubnet(ec2.cloud.Requests()[0]["NetworkInterface.1.SubnetId"])
-	ec2.advance(90 * time.Second)
+	ec2.clock.Advance(90 * time.Second)
 	second, err := d.Create(t.Context(), newRequest(identity, newConfig(t, filteredSubnet)))
 	if err != nil || second.ID != first.ID {
 		t.Errorf("got %+v and %v, want the first one", second, err)

@@ -123,7 +123,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 // serve runs the provider against a fake EC2, with a namespace and a Cluster of its own.
 func serve(t *testing.T, ec2 env) *testenv.Harness {
 	t.Helper()
-	ec2.speed = 100 // the windows of the driver are minutes
+	ec2.clock.Run(100) // the windows of the driver are minutes
 	s := shared.NewHarness(t, "aws")
 	providertest.Run(t, shared.Provider(t), s.Home.Namespace, ec2.description())
 	return s

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -101,12 +100,10 @@ func tagsOf(tags []string) (all []string) {
 
 // env is a fake Resource Manager behind a server with TLS, with a clock that can be advanced.
 type env struct {
-	cloud  *azurefake.Cloud
-	url    string
-	offset *atomic.Int64
+	cloud *azurefake.Cloud
+	url   string
+	clock *drivertest.Clock
 }
-
-func (e env) advance(by time.Duration) { e.offset.Add(int64(by)) }
 
 // newEnv starts a fake Resource Manager. The test fails if a request or an answer violates Azure's specification, or if anything
 // is without an identity.
@@ -127,7 +124,7 @@ func newEnv(t *testing.T, options azurefake.Options) env {
 			}
 		}
 	})
-	return env{cloud: cloud, url: server.URL, offset: new(atomic.Int64)}
+	return env{cloud: cloud, url: server.URL, clock: drivertest.NewClock()}
 }
 
 var trusted atomic.Bool
@@ -158,14 +155,8 @@ func (e env) description() driver.Cloud[*infrav1.AzureMachine, azure.InstanceCon
 }
 
 func (e env) options() azure.Options {
-	return azure.Options{Endpoint: e.url, AuthorityHost: e.url, Clock: clockFunc(func() time.Time { return time.Now().Add(time.Duration(e.offset.Load())) })}
+	return azure.Options{Endpoint: e.url, AuthorityHost: e.url, Clock: e.clock}
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.AzureMachineSpec)) infrav1.AzureMachineSpec {

@@ -83,7 +83,7 @@ func TestRetryAfterADay(t *testing.T) {
 	if _, err := create(t, d, req); err == nil {
 		t.Fatal("the answer was not lost")
 	}
-	arm.advance(24 * time.Hour)
+	arm.clock.Advance(24 * time.Hour)
 	if _, err := create(t, d, req); err != nil {
 		t.Fatal(err)
 	}

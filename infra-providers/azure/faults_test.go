@@ -30,7 +30,7 @@ func TestFaultInjection(t *testing.T) {
 			Machine: func() *infrav1.AzureMachine { return &infrav1.AzureMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, arm),
 			Pass: func(passed time.Duration) {
-				arm.advance(passed)
+				arm.clock.Advance(passed)
 				arm.cloud.Advance()
 			},
 		}

@@ -16,6 +16,7 @@ import (
 	"drover.io/infra-providers/digitalocean"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 func TestCredentials(t *testing.T) {
@@ -112,7 +113,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := digitalocean.New(client, clockFunc(time.Now)).AccountID(t.Context()); err == nil || driver.IsUnauthorized(err) {
+	if _, err := digitalocean.New(client, drivertest.ClockFunc(time.Now)).AccountID(t.Context()); err == nil || driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want a transient error", err)
 	}
 	if requests > 0 {

@@ -18,6 +18,7 @@ import (
 	"drover.io/infra-providers/digitalocean/claim"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 // attempts bounds the retries of a call.
@@ -80,7 +81,7 @@ func wantDroplets(t *testing.T, cloud *digitaloceanfake.Cloud, want int) {
 // after returns the driver of another process, whose clock is ahead.
 func after(t *testing.T, cloud *digitaloceanfake.Cloud, passed time.Duration) *digitalocean.Driver {
 	t.Helper()
-	return connectAt(t, cloud, clockFunc(func() time.Time { return time.Now().Add(passed) }), http.DefaultTransport)
+	return connectAt(t, cloud, drivertest.ClockFunc(func() time.Time { return time.Now().Add(passed) }), http.DefaultTransport)
 }
 
 // TestLostAnswers loses the answer to each request that changes something, and continues by the same process at once, and
@@ -338,7 +339,7 @@ func TestCallerThatListedTooEarly(t *testing.T) {
 			cloud := newEnv(t, digitaloceanfake.Options{})
 			req := newRequest(t, "m", minimalSpec())
 			other := func() { _, _ = after(t, cloud, claim.Window).Create(t.Context(), req) }
-			slow := connectAt(t, cloud, clockFunc(time.Now), &before{method: http.MethodPost, path: path, do: other})
+			slow := connectAt(t, cloud, drivertest.ClockFunc(time.Now), &before{method: http.MethodPost, path: path, do: other})
 			_, _ = slow.Create(t.Context(), req)
 			wantDroplets(t, cloud, 1)
 			created := mustCreate(t, slow, req)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -128,12 +127,6 @@ func newEnv(t *testing.T, options digitaloceanfake.Options) *digitaloceanfake.Cl
 	})
 	return cloud
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // connect returns the driver of another process.
 func connect(t *testing.T, cloud *digitaloceanfake.Cloud) *digitalocean.Driver {

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,18 +84,10 @@ func labelsOf(tags []string) (labels []string) {
 
 // env is a fake Compute Engine behind an HTTP server, with a clock that can be advanced and runs at a speed.
 type env struct {
-	cloud  *googlefake.Cloud
-	url    string
-	began  time.Time
-	offset *atomic.Int64
-	speed  int64
+	cloud *googlefake.Cloud
+	url   string
+	clock *drivertest.Clock
 }
-
-func (w env) now() time.Time {
-	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
-}
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake Compute Engine. The test fails if a request or an answer violates the discovery document.
 func newEnv(t *testing.T, options googlefake.Options) env {
@@ -117,20 +108,20 @@ func newEnv(t *testing.T, options googlefake.Options) env {
 			}
 		}
 	})
-	return env{cloud: cloud, url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	return env{cloud: cloud, url: server.URL, clock: drivertest.NewClock()}
 }
 
 // connect returns a driver with valid credentials whose process started longer than the startup window ago.
 func (w env) connect(t *testing.T) driver.Driver[google.InstanceConfig] {
 	t.Helper()
 	age := inflight.Window
-	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
+	return w.connectAt(t, func() time.Time { return w.clock.Now().Add(-age) }, func() { age = 0 })
 }
 
 // connectRestarted returns the driver of a process that has just started.
 func (w env) connectRestarted(t *testing.T) driver.Driver[google.InstanceConfig] {
 	t.Helper()
-	return w.connectAt(t, w.now, func() {})
+	return w.connectAt(t, w.clock.Now, func() {})
 }
 
 func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[google.InstanceConfig] {
@@ -145,22 +136,16 @@ func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) dri
 }
 
 func (w env) description() driver.Cloud[*infrav1.GoogleMachine, google.InstanceConfig] {
-	return w.descriptionAt(w.now)
+	return w.descriptionAt(w.clock.Now)
 }
 
 func (w env) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.GoogleMachine, google.InstanceConfig] {
-	return google.Cloud(google.Options{Endpoint: w.url, TokenEndpoint: w.url + "/token", PageSize: 7, Clock: clockFunc(now)})
+	return google.Cloud(google.Options{Endpoint: w.url, TokenEndpoint: w.url + "/token", PageSize: 7, Clock: drivertest.ClockFunc(now)})
 }
 
 func (w env) secret() driver.Credentials {
 	return driver.Credentials{"serviceaccount.json": w.cloud.Key()}
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.GoogleMachineSpec)) infrav1.GoogleMachineSpec {

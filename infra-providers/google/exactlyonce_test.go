@@ -53,7 +53,7 @@ func TestRetryAfterTheRequestIDExpired(t *testing.T) {
 		t.Fatal("the answer was not lost")
 	}
 	gce.cloud.ForgetRequests()
-	gce.advance(24 * time.Hour)
+	gce.clock.Advance(24 * time.Hour)
 	if _, err := create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestNothingIsMissingInTheStartupWindow(t *testing.T) {
 	if _, err := d.Get(t.Context(), never); err == nil || driver.IsNotFound(err) {
 		t.Errorf("in the window: got %v", err)
 	}
-	gce.advance(inflight.Window)
+	gce.clock.Advance(inflight.Window)
 	if _, err := d.Get(t.Context(), never); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}

@@ -27,7 +27,7 @@ func TestFaultInjection(t *testing.T) {
 			Machine: func() *infrav1.GoogleMachine { return &infrav1.GoogleMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, gce),
 			Pass: func(passed time.Duration) {
-				gce.advance(passed)
+				gce.clock.Advance(passed)
 				gce.cloud.Advance()
 			},
 		}

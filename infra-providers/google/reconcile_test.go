@@ -121,7 +121,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 // serve runs the provider against a fake Compute Engine, with a namespace and a Cluster of its own.
 func serve(t *testing.T, gce env) *testenv.Harness {
 	t.Helper()
-	gce.speed = 100 // the windows of the driver are minutes
+	gce.clock.Run(100) // the windows of the driver are minutes
 	s := shared.NewHarness(t, "google")
 	providertest.Run(t, shared.Provider(t), s.Home.Namespace, gce.description())
 	return s

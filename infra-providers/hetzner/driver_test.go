@@ -131,16 +131,10 @@ func newEnv(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
 // connect returns the driver of another process that started longer than the startup window ago.
 func connect(cloud *hetznerfake.Cloud) *hetzner.Driver {
 	age := inflight.Window
-	connected := connectRestarted(cloud, clockFunc(func() time.Time { return time.Now().Add(-age) }))
+	connected := connectRestarted(cloud, drivertest.ClockFunc(func() time.Time { return time.Now().Add(-age) }))
 	age = 0
 	return connected
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // connectRestarted returns the driver of a process that has just started.
 func connectRestarted(cloud *hetznerfake.Cloud, now clock.PassiveClock) *hetzner.Driver {

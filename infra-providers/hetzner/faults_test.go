@@ -13,6 +13,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/internal/faulttest"
@@ -30,7 +31,7 @@ func TestFaultInjection(t *testing.T) {
 		cloudDescription.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.InstanceConfig], error) {
 			return hetzner.New(hcloud.NewClient(
 				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithHTTPClient(client), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
-			), clockFunc(func() time.Time { return now })), nil
+			), drivertest.ClockFunc(func() time.Time { return now })), nil
 		}
 		return faulttest.Environment[*infrav1.HetznerMachine, hetzner.InstanceConfig]{
 			Cloud: cloudDescription,

@@ -11,6 +11,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/internal/inflight"
@@ -49,14 +50,14 @@ func TestUnansweredRequestIsNotAbsent(t *testing.T) {
 	}{
 		"a server": {"POST /servers", plain, func(_ *hetznerfake.Cloud, requester *hetzner.Driver, _ *fakeClock) *hetzner.Driver { return requester }},
 		"a server, after a restart": {"POST /servers", plain, func(cloud *hetznerfake.Cloud, _ *hetzner.Driver, watch *fakeClock) *hetzner.Driver {
-			return connectRestarted(cloud, clockFunc(watch.now))
+			return connectRestarted(cloud, drivertest.ClockFunc(watch.now))
 		}},
 		"a volume": {"POST /volumes", newSpec(), func(_ *hetznerfake.Cloud, requester *hetzner.Driver, _ *fakeClock) *hetzner.Driver { return requester }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud, watch := newEnv(t, hetznerfake.Options{}), &fakeClock{}
-			d, id := connectRestarted(cloud, clockFunc(watch.now)), identity("m")
+			d, id := connectRestarted(cloud, drivertest.ClockFunc(watch.now)), identity("m")
 			watch.advance(inflight.Window)
 			release := cloud.Hold(test.operation)
 			if _, err := d.Create(t.Context(), newRequest(t, "m", test.spec)); err == nil {
@@ -98,7 +99,7 @@ func TestRefusedRequestIsNotInFlight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud, watch := newEnv(t, hetznerfake.Options{}), &fakeClock{}
-			d := connectRestarted(cloud, clockFunc(watch.now))
+			d := connectRestarted(cloud, drivertest.ClockFunc(watch.now))
 			watch.advance(inflight.Window)
 			cloud.RefuseServer(refused.status, refused.code, "")
 			if _, err := d.Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
@@ -113,7 +114,7 @@ func TestRefusedRequestIsNotInFlight(t *testing.T) {
 func TestServerWithProviderIDIsNotInFlight(t *testing.T) {
 	t.Parallel()
 	cloud, watch := newEnv(t, hetznerfake.Options{}), &fakeClock{}
-	d := connectRestarted(cloud, clockFunc(watch.now))
+	d := connectRestarted(cloud, drivertest.ClockFunc(watch.now))
 	created, err := d.Create(t.Context(), newRequest(t, "m", infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}))
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,7 @@ package metalstack_test
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -88,25 +86,18 @@ func conformanceEnv(t *testing.T, w env, change func(*infrav1.MetalStackMachineS
 
 // env is a fake metal-stack with a clock that can be advanced and runs at a speed.
 type env struct {
-	cloud  *metalstackfake.Cloud
-	began  time.Time
-	offset *atomic.Int64
-	speed  int64
+	cloud *metalstackfake.Cloud
+	clock *drivertest.Clock
 }
-
-func (w env) now() time.Time {
-	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
-}
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake metal-stack. The test fails if a request or an answer violates the description of the API.
 func newEnv(t *testing.T, options metalstackfake.Options) env { return newFastEnv(t, options, 1) }
 
 func newFastEnv(t *testing.T, options metalstackfake.Options, speed int64) env {
 	t.Helper()
-	w := env{began: time.Now(), offset: new(atomic.Int64), speed: speed}
-	options.Now = w.now
+	w := env{clock: drivertest.NewClock()}
+	w.clock.Run(speed)
+	options.Now = w.clock.Now
 	cloud, err := metalstackfake.Start(options)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +125,7 @@ func (w env) connectThrough(t *testing.T, transport http.RoundTripper) *metalsta
 }
 
 func (w env) description(transport http.RoundTripper) driver.Cloud[*infrav1.MetalStackMachine, metalstack.InstanceConfig] {
-	return metalstack.Cloud(metalstack.Options{Transport: transport, Clock: clockFunc(w.now)})
+	return metalstack.Cloud(metalstack.Options{Transport: transport, Clock: w.clock})
 }
 
 func (w env) secret() driver.Credentials {
@@ -142,12 +133,6 @@ func (w env) secret() driver.Credentials {
 		"METAL_API_URL": []byte(w.cloud.Endpoint + "\n"), "METAL_API_HMAC": []byte(metalstackfake.AdminHMAC + "\n"), "METAL_API_HMAC_AUTH_TYPE": []byte("Metal-Admin"),
 	}
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.MetalStackMachineSpec)) infrav1.MetalStackMachineSpec {

@@ -85,7 +85,7 @@ func TestMachineWhoseSizeWasDeleted(t *testing.T) {
 	d := w.connect(t)
 	id := identity
 	id.ProviderID = mustCreate(t, d, id).ProviderID
-	w.advance(window)
+	w.clock.Advance(window)
 	refuse := func() {
 		for range 3 {
 			w.cloud.RefuseOperation("findMachine", 404, "error finding size c1-xlarge-x86: NotFound no size")
@@ -109,7 +109,7 @@ func TestAddressOfAHiddenMachineIsKept(t *testing.T) {
 	created := mustCreate(t, d, id)
 	id.ProviderID = created.ProviderID
 	w.cloud.Retag(created.ID, "mine")
-	w.advance(window)
+	w.clock.Advance(window)
 	if _, err := d.Create(t.Context(), newRequest(t, identity)); err == nil || !strings.Contains(err.Error(), "have the tags restored") {
 		t.Errorf("creating another: %v", err)
 	}

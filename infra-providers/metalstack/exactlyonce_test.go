@@ -88,7 +88,7 @@ func TestLostAnswers(t *testing.T) {
 				if restart && operation == "allocateIP" {
 					// Another process cannot know that no request for a machine was sent.
 					wantBusy(t, w, d)
-					w.advance(window)
+					w.clock.Advance(window)
 					_, err = d.Create(t.Context(), newRequest(t, identity))
 				}
 				if err != nil {
@@ -119,7 +119,7 @@ func TestLateAllocation(t *testing.T) {
 				d = w.connect(t)
 			}
 			wantBusy(t, w, d)
-			w.advance(2 * time.Minute)
+			w.clock.Advance(2 * time.Minute)
 			wantBusy(t, w, d)
 			if err := release(); err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestVeryLateAllocation(t *testing.T) {
 			if restart {
 				d = w.connect(t)
 			}
-			w.advance(window)
+			w.clock.Advance(window)
 			created := mustCreate(t, d, identity)
 			if err := release(); err == nil || !strings.Contains(err.Error(), "NotFound") {
 				t.Errorf("the late request: got %v, want a refusal", err)
@@ -257,7 +257,7 @@ func TestSuspendedCaller(t *testing.T) {
 			other := w.connect(t)
 			var otherErr error
 			d := w.connectThrough(t, &interleave{suffix: before, before: func() {
-				w.advance(window)
+				w.clock.Advance(window)
 				_, otherErr = other.Create(t.Context(), newRequest(t, identity))
 			}})
 			_, err := d.Create(t.Context(), newRequest(t, identity))
@@ -289,7 +289,7 @@ func TestInterruptedAllocation(t *testing.T) {
 				d = w.connect(t)
 			}
 			wantBusy(t, w, d)
-			w.advance(window)
+			w.clock.Advance(window)
 			var left []driver.AttachedObject
 			for object, err := range d.AttachedObjects(t.Context(), identity.Owner) {
 				if err != nil {
@@ -342,7 +342,7 @@ func TestCrashAfterEachRequest(t *testing.T) {
 			if err == nil && crashing.sent >= n {
 				t.Fatal("the creation survived the crash")
 			}
-			w.advance(window)
+			w.clock.Advance(window)
 			d := w.connect(t)
 			created := mustCreate(t, d, identity)
 			if got := wantOneMachine(t, d); got != created.ProviderID {
@@ -352,7 +352,7 @@ func TestCrashAfterEachRequest(t *testing.T) {
 			id := identity
 			id.ProviderID = created.ProviderID
 			_ = w.connectThrough(t, crashing).Delete(t.Context(), id)
-			w.advance(window)
+			w.clock.Advance(window)
 			wantDeleted(t, w, w.connect(t), id)
 		})
 	}
@@ -503,7 +503,7 @@ func TestReleaseIsLeftToTheAPI(t *testing.T) {
 			d := w.connect(t)
 			id := identity
 			id.ProviderID = mustCreate(t, d, id).ProviderID
-			w.advance(age)
+			w.clock.Advance(age)
 			for n := range 20 {
 				if err := d.Delete(t.Context(), id); err != nil {
 					t.Fatalf("deletion %d: %v", n, err)
@@ -599,7 +599,7 @@ func TestOneFamilyHasNoAddresses(t *testing.T) {
 		if left := w.cloud.Leftovers(); len(left) > 0 {
 			t.Fatalf("%q is left", left)
 		}
-		w.advance(2 * time.Minute)
+		w.clock.Advance(2 * time.Minute)
 	}
 }
 

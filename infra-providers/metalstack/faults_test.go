@@ -41,7 +41,7 @@ func TestFaultInjection(t *testing.T) {
 				})}
 			},
 			Hooks: conformanceEnv(t, w, unchanged),
-			Pass:  func(passed time.Duration) { w.advance(passed) },
+			Pass:  func(passed time.Duration) { w.clock.Advance(passed) },
 		}
 	})
 }

@@ -34,7 +34,7 @@ func TestAProxyAnswersTheNegotiation(t *testing.T) {
 		t.Fatalf("got %v, want a transient error", err)
 	}
 	away = false
-	w.advance(2 * time.Minute)
+	w.clock.Advance(2 * time.Minute)
 	if _, err := create(t, d, req); err != nil {
 		t.Errorf("two minutes later: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestAFailedRemovalIsTold(t *testing.T) {
 			if requests := w.cloud.Counts()[test.request]; requests != 1 {
 				t.Errorf("it was requested %d times", requests)
 			}
-			w.advance(time.Minute)
+			w.clock.Advance(time.Minute)
 			var err error
 			for n := 0; n < 20 && err == nil; n++ {
 				_, err = remove()
@@ -182,7 +182,7 @@ func TestAFailedRemovalOfACreationIsTold(t *testing.T) {
 			if !driver.IsUnfinished(err) || !strings.HasSuffix(err.Error(), "the last attempt to delete the virtual machine failed: VMM-10000: The task has failed: VM_IS_PROTECTED") {
 				t.Errorf("got %v", err)
 			}
-			w.advance(time.Minute)
+			w.clock.Advance(time.Minute)
 			patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
 			if left := w.cloud.Leftovers(); len(left) != 1 {
 				t.Errorf("%q exist, want one virtual machine", left)

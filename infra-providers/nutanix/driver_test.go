@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,22 +80,14 @@ func conformanceEnv(t *testing.T, w env) drivertest.Environment[nutanix.Instance
 type env struct {
 	cloud  *nutanixfake.Cloud
 	server *httptest.Server
-	began  time.Time
-	offset *atomic.Int64
-	speed  int64
+	clock  *drivertest.Clock
 }
-
-func (w env) now() time.Time {
-	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
-}
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake Prism Central. The test fails if a request violates a rule of the API.
 func newEnv(t *testing.T, options nutanixfake.Options) env {
 	t.Helper()
-	w := env{began: time.Now(), offset: new(atomic.Int64), speed: 1}
-	options.Now = w.now
+	w := env{clock: drivertest.NewClock()}
+	options.Now = w.clock.Now
 	cloud := nutanixfake.New(options)
 	server := httptest.NewUnstartedServer(cloud)
 	server.Config.ErrorLog = nil
@@ -115,13 +106,13 @@ func newEnv(t *testing.T, options nutanixfake.Options) env {
 func (w env) connect(t *testing.T) driver.Driver[nutanix.InstanceConfig] {
 	t.Helper()
 	age := inflight.Window
-	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
+	return w.connectAt(t, func() time.Time { return w.clock.Now().Add(-age) }, func() { age = 0 })
 }
 
 // connectRestarted returns the driver of a process that has just started.
 func (w env) connectRestarted(t *testing.T) driver.Driver[nutanix.InstanceConfig] {
 	t.Helper()
-	return w.connectAt(t, w.now, func() {})
+	return w.connectAt(t, w.clock.Now, func() {})
 }
 
 func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[nutanix.InstanceConfig] {
@@ -135,11 +126,11 @@ func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) dri
 }
 
 func (w env) description() driver.Cloud[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
-	return descriptionAt(w.now)
+	return descriptionAt(w.clock.Now)
 }
 
 func descriptionAt(now func() time.Time) driver.Cloud[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
-	return nutanix.Cloud(nutanix.Options{PageSize: 7, Clock: clockFunc(now)})
+	return nutanix.Cloud(nutanix.Options{PageSize: 7, Clock: drivertest.ClockFunc(now)})
 }
 
 func (w env) secret() driver.Credentials {
@@ -152,12 +143,6 @@ func (w env) secret() driver.Credentials {
 func (w env) bundle() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.NutanixMachineSpec)) infrav1.NutanixMachineSpec {

@@ -97,7 +97,7 @@ func TestRetryAfterTheTokenWasForgotten(t *testing.T) {
 	}
 	w.cloud.Advance()
 	w.cloud.ForgetTasks()
-	w.advance(24 * time.Hour)
+	w.clock.Advance(24 * time.Hour)
 	patiently(t, w.connectRestarted(t), req)
 	if left := w.cloud.Leftovers(); len(left) != 1 {
 		t.Errorf("%q exist, want one virtual machine", left)
@@ -206,7 +206,7 @@ func TestAbsenceIsNotConcludedEarly(t *testing.T) {
 		}
 	}
 	w.cloud.Advance()
-	w.advance(inflight.Window)
+	w.clock.Advance(inflight.Window)
 	for range 3 {
 		if err := later.Delete(t.Context(), identity); err != nil {
 			t.Fatal(err)

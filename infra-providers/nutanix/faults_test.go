@@ -28,7 +28,7 @@ func TestFaultInjection(t *testing.T) {
 			Machine: func() *infrav1.NutanixMachine { return &infrav1.NutanixMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, w),
 			Pass: func(passed time.Duration) {
-				w.advance(passed)
+				w.clock.Advance(passed)
 				w.cloud.Advance()
 			},
 		}

@@ -121,7 +121,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 
 func serve(t *testing.T, w env) *testenv.Harness {
 	t.Helper()
-	w.speed = 100 // the windows of the driver are minutes
+	w.clock.Run(100) // the windows of the driver are minutes
 	s := shared.NewHarness(t, "nutanix")
 	providertest.Run(t, shared.Provider(t), s.Home.Namespace, w.description())
 	return s

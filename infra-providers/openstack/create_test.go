@@ -19,6 +19,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/openstack"
 	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/openstackfake"
@@ -187,7 +188,7 @@ func TestCreateAfterLostAnswers(t *testing.T) {
 				return calls == lost+1
 			})
 			for range 12 {
-				cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })})
+				cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: drivertest.ClockFunc(func() time.Time { return time.Now().Add(offset) })})
 				d, err := cloud.Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
 				if err != nil {
 					t.Fatal(err)
@@ -276,7 +277,7 @@ func TestNoHostIsInsufficientCapacityForTheNextMachine(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)
 	offset := time.Duration(0)
-	d, err := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })}).
+	d, err := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: drivertest.ClockFunc(func() time.Time { return time.Now().Add(offset) })}).
 		Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
 	if err != nil {
 		t.Fatal(err)

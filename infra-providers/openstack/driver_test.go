@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -128,12 +127,6 @@ func (r *env) refuseLogin() {
 }
 
 func anyRequest(*http.Request) bool { return true }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 func reads(path string) func(*http.Request) bool {
 	return func(request *http.Request) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/openstack"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
@@ -17,7 +18,7 @@ func TestRequestAfterItsClaimExpiredCreatesNoServer(t *testing.T) {
 	t.Parallel()
 	r := newEnv(t)
 	connectAfter := func(offset time.Duration) driver.Driver[openstack.InstanceConfig] {
-		cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })})
+		cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: drivertest.ClockFunc(func() time.Time { return time.Now().Add(offset) })})
 		d, err := cloud.Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
 		if err != nil {
 			t.Fatal(err)

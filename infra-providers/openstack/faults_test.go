@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/faulttest"
 	"drover.io/infra-providers/openstack"
 	"drover.io/infra-providers/openstack/openstackfake"
@@ -31,7 +32,7 @@ func TestFaultInjection(t *testing.T) {
 		now := time.Now()
 		transport := &faulttest.FaultyTransport{Rand: random, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
 		return faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig]{
-			Cloud:   openstack.Cloud(openstack.Options{Transport: transport, Clock: clockFunc(func() time.Time { return now })}),
+			Cloud:   openstack.Cloud(openstack.Options{Transport: transport, Clock: drivertest.ClockFunc(func() time.Time { return now })}),
 			Secret:  &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: r.secret},
 			Machine: func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{Spec: spec} },
 			Hooks:   conformanceEnv(t, r, spec),

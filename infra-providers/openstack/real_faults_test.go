@@ -26,7 +26,7 @@ func TestRealFaultInjection(t *testing.T) {
 		// The driver's clock is faster than that of the services, so that the claim of a stopped process expires. A server
 		// that was requested under it is listed by then: no request of the test is in progress.
 		var passed atomic.Int64
-		cloud := openstack.Cloud(openstack.Options{Transport: faults, Clock: clockFunc(func() time.Time { return time.Now().Add(time.Duration(passed.Load())) })})
+		cloud := openstack.Cloud(openstack.Options{Transport: faults, Clock: drivertest.ClockFunc(func() time.Time { return time.Now().Add(time.Duration(passed.Load())) })})
 		var machines []*infrav1.OpenStackMachine
 		reliable := connect(t, nil, driver.Account{}, nil)
 		cinder := inProject(t).Volume != nil

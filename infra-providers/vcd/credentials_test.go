@@ -113,7 +113,7 @@ func TestRefusedPasswordIsNotTriedAgain(t *testing.T) {
 			t.Errorf("got %v, want an UnauthorizedError", err)
 		}
 	}
-	w.advance(2 * 60e9)
+	w.clock.Advance(2 * 60e9)
 	_, _ = d.Get(t.Context(), identity)
 	if logins != 2 {
 		t.Errorf("%d logins, want 2", logins)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,18 +77,10 @@ var throttled = vcdfake.Fault{Status: http.StatusTooManyRequests, Code: "TOO_MAN
 
 // env is a fake Cloud Director behind HTTP, with a clock that can be advanced and runs at a speed.
 type env struct {
-	cloud  *vcdfake.Cloud
-	url    string
-	began  time.Time
-	offset *atomic.Int64
-	speed  int64
+	cloud *vcdfake.Cloud
+	url   string
+	clock *drivertest.Clock
 }
-
-func (w env) now() time.Time {
-	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
-}
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake Cloud Director. The test fails if a request has what no type of the SDK has.
 func newEnv(t *testing.T, options vcdfake.Options) env {
@@ -102,20 +93,20 @@ func newEnv(t *testing.T, options vcdfake.Options) env {
 			t.Errorf("violation: %s", violation)
 		}
 	})
-	return env{cloud: cloud, url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	return env{cloud: cloud, url: server.URL, clock: drivertest.NewClock()}
 }
 
 // connect returns a driver with valid credentials whose process started longer than the startup window ago.
 func (w env) connect(t *testing.T) driver.Driver[vcd.InstanceConfig] {
 	t.Helper()
 	age := createcache.Window
-	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
+	return w.connectAt(t, func() time.Time { return w.clock.Now().Add(-age) }, func() { age = 0 })
 }
 
 // connectRestarted returns the driver of a process that has just started.
 func (w env) connectRestarted(t *testing.T) driver.Driver[vcd.InstanceConfig] {
 	t.Helper()
-	return w.connectAt(t, w.now, func() {})
+	return w.connectAt(t, w.clock.Now, func() {})
 }
 
 func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[vcd.InstanceConfig] {
@@ -129,22 +120,16 @@ func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) dri
 }
 
 func (w env) description() driver.Cloud[*infrav1.VCDMachine, vcd.InstanceConfig] {
-	return w.descriptionAt(w.now)
+	return w.descriptionAt(w.clock.Now)
 }
 
 func (w env) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.VCDMachine, vcd.InstanceConfig] {
-	return vcd.Cloud(vcd.Options{PageSize: 7, Clock: clockFunc(now)})
+	return vcd.Cloud(vcd.Options{PageSize: 7, Clock: drivertest.ClockFunc(now)})
 }
 
 func (w env) secret() driver.Credentials {
 	return driver.Credentials{"url": []byte(w.url), "organization": []byte(vcdfake.Organization), "apiToken": []byte(vcdfake.APIToken + "\n")}
 }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.VCDMachineSpec)) infrav1.VCDMachineSpec {

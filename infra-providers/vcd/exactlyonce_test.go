@@ -114,7 +114,7 @@ func TestAbsenceIsProven(t *testing.T) {
 	if _, err := restarted.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
 		t.Errorf("after a restart: got %v, want no NotFoundError", err)
 	}
-	w.advance(createcache.Window)
+	w.clock.Advance(createcache.Window)
 	if _, err := restarted.Get(t.Context(), identity); !driver.IsNotFound(err) {
 		t.Errorf("after the startup window: got %v, want a NotFoundError", err)
 	}
@@ -126,7 +126,7 @@ func TestAbsenceIsProven(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
 		t.Errorf("after a request without an answer: got %v, want no NotFoundError", err)
 	}
-	w.advance(createcache.Window)
+	w.clock.Advance(createcache.Window)
 	if _, err := d.Get(t.Context(), identity); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}

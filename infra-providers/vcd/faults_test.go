@@ -35,7 +35,7 @@ func TestFaultInjection(t *testing.T) {
 			},
 			Hooks: conformanceEnv(t, w),
 			Pass: func(passed time.Duration) {
-				w.advance(passed)
+				w.clock.Advance(passed)
 				w.cloud.Advance()
 			},
 		}

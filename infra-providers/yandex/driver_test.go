@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,18 +91,10 @@ func labelsOf(tags []string) (labels []string) {
 
 // env is a fake Yandex Cloud behind a gRPC server, with a clock that can be advanced and runs at a speed.
 type env struct {
-	cloud  *yandexfake.Cloud
-	url    string
-	began  time.Time
-	offset *atomic.Int64
-	speed  int64
+	cloud *yandexfake.Cloud
+	url   string
+	clock *drivertest.Clock
 }
-
-func (w env) now() time.Time {
-	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
-}
-
-func (w env) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
 // newEnv starts a fake Yandex Cloud. The test fails if a request violates a rule of the API.
 func newEnv(t *testing.T, options yandexfake.Options) env {
@@ -129,20 +120,20 @@ func newEnv(t *testing.T, options yandexfake.Options) env {
 			}
 		}
 	})
-	return env{cloud: cloud, url: "http://" + listener.Addr().String(), began: time.Now(), offset: new(atomic.Int64), speed: 1}
+	return env{cloud: cloud, url: "http://" + listener.Addr().String(), clock: drivertest.NewClock()}
 }
 
 // connect returns a driver with valid credentials whose process started longer than the startup window ago.
 func (w env) connect(t *testing.T) driver.Driver[yandex.InstanceConfig] {
 	t.Helper()
 	age := inflight.Window
-	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
+	return w.connectAt(t, func() time.Time { return w.clock.Now().Add(-age) }, func() { age = 0 })
 }
 
 // connectRestarted returns the driver of a process that has just started.
 func (w env) connectRestarted(t *testing.T) driver.Driver[yandex.InstanceConfig] {
 	t.Helper()
-	return w.connectAt(t, w.now, func() {})
+	return w.connectAt(t, w.clock.Now, func() {})
 }
 
 func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[yandex.InstanceConfig] {
@@ -157,20 +148,14 @@ func (w env) connectAt(t *testing.T, now func() time.Time, connected func()) dri
 }
 
 func (w env) description() driver.Cloud[*infrav1.YandexMachine, yandex.InstanceConfig] {
-	return w.descriptionAt(w.now)
+	return w.descriptionAt(w.clock.Now)
 }
 
 func (w env) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.YandexMachine, yandex.InstanceConfig] {
-	return yandex.Cloud(yandex.Options{Endpoint: w.url, PageSize: 7, Clock: clockFunc(now)})
+	return yandex.Cloud(yandex.Options{Endpoint: w.url, PageSize: 7, Clock: drivertest.ClockFunc(now)})
 }
 
 func (w env) secret() driver.Credentials { return driver.Credentials{"key.json": w.cloud.Key()} }
-
-// clockFunc is a clock.
-type clockFunc func() time.Time
-
-func (c clockFunc) Now() time.Time                  { return c() }
-func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // newSpec returns a spec that the fake accepts.
 func newSpec(change func(*infrav1.YandexMachineSpec)) infrav1.YandexMachineSpec {

@@ -99,7 +99,7 @@ func TestRetryAfterTheKeysExpired(t *testing.T) {
 		}
 	}
 	w.cloud.ForgetKeys()
-	w.advance(24 * time.Hour)
+	w.clock.Advance(24 * time.Hour)
 	patiently(t, d, req)
 	if got := w.cloud.Leftovers(); len(got) != 2 {
 		t.Errorf("%q exist, want an instance and its disk", got)
@@ -119,7 +119,7 @@ func TestEachAttemptHasAnotherKey(t *testing.T) {
 			t.Fatalf("got %v, want an InsufficientCapacityError", err)
 		}
 	}
-	w.advance(time.Hour)
+	w.clock.Advance(time.Hour)
 	if _, err := create(t, w.connectRestarted(t), req); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestDyingInstanceIsNotTheMachines(t *testing.T) {
 			t.Fatalf("got %v, want an UnfinishedError", err)
 		}
 	}
-	w.advance(time.Minute)
+	w.clock.Advance(time.Minute)
 	created, err := create(t, w.connectRestarted(t), req)
 	if err != nil || created.State == driver.Stopping {
 		t.Errorf("got an instance that is %s, and %v", created.State, err)
@@ -243,7 +243,7 @@ func TestNothingIsMissingInTheStartupWindow(t *testing.T) {
 	if _, err := d.Get(t.Context(), never); err == nil || driver.IsNotFound(err) {
 		t.Errorf("in the window: got %v", err)
 	}
-	w.advance(inflight.Window)
+	w.clock.Advance(inflight.Window)
 	if _, err := d.Get(t.Context(), never); !driver.IsNotFound(err) {
 		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}

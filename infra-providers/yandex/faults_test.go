@@ -33,7 +33,7 @@ func TestFaultInjection(t *testing.T) {
 			Machine: func() *infrav1.YandexMachine { return &infrav1.YandexMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, w),
 			Pass: func(passed time.Duration) {
-				w.advance(passed)
+				w.clock.Advance(passed)
 				w.cloud.Advance()
 			},
 		}

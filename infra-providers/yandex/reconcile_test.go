@@ -122,7 +122,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 // serve runs the provider against a fake Yandex Cloud, with a namespace and a Cluster of its own.
 func serve(t *testing.T, w env) *testenv.Harness {
 	t.Helper()
-	w.speed = 100 // the windows of the driver are minutes
+	w.clock.Run(100) // the windows of the driver are minutes
 	s := shared.NewHarness(t, "yandex")
 	providertest.Run(t, shared.Provider(t), s.Home.Namespace, w.description())
 	return s

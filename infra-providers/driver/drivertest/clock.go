@@ -48,3 +48,12 @@ func (c *Clock) Run(speed int64) {
 	defer c.mu.Unlock()
 	c.at, c.began, c.speed = c.now(), time.Now(), speed
 }
+
+// ClockFunc is a clock that shows what the function returns.
+type ClockFunc func() time.Time
+
+// Now returns the clock's time.
+func (c ClockFunc) Now() time.Time { return c() }
+
+// Since returns how long ago a time was by the clock.
+func (c ClockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
