@@ -89,6 +89,7 @@ var (
 		"exactlyonce_test.go.tmpl": "infra-providers/acme/exactlyonce_test.go",
 		"faults_test.go.tmpl":      "infra-providers/acme/faults_test.go",
 		"reconcile_test.go.tmpl":   "infra-providers/acme/reconcile_test.go",
+		"request_test.go.tmpl":     "infra-providers/acme/request_test.go",
 		"validation_test.go.tmpl":  "infra-providers/acme/validation_test.go",
 		"fakecloud.go.tmpl":        "infra-providers/acme/acmefake/cloud.go",
 		"fakeserver.go.tmpl":       "infra-providers/acme/acmefake/server.go",
