@@ -24,7 +24,7 @@ func uid(kind, n int) types.UID {
 
 func name(n int) string { return fmt.Sprintf("worker-%d", n) }
 
-// wantOne fails unless the cloud has exactly one instance for the owner.
+// wantOne fails unless List has exactly one instance for the owner.
 func wantOne[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
 	found, err := all(t.Context(), env.Driver, id.Owner)
@@ -32,7 +32,7 @@ func wantOne[C any](t *testing.T, env Environment[C], id driver.Identity) driver
 		t.Fatalf("listing: %v", err)
 	}
 	if len(found) != 1 {
-		t.Fatalf("the cloud has %d instances, want 1: %+v", len(found), found)
+		t.Fatalf("List has %d instances, want 1 (only after Hide may lists be behind): %+v", len(found), found)
 	}
 	return found[0]
 }
