@@ -52,6 +52,15 @@ func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
 			t.Errorf("the tests lack %q:\n%s", passed, output)
 		}
 	}
+	for path, line := range map[string]string{
+		"docs/README.md":                     "- [VSphereMachine](reference/vspheremachine.md)\n- [XCloudMachine](reference/xcloudmachine.md)\n- [YandexMachine]",
+		"monitoring/kube-state-metrics.yaml": "    - *instance\n  - groupVersionKind: {group: infrastructure.drover.io, version: v1alpha1, kind: XCloudMachine}",
+		".github/workflows/soak.yml":         ", xcloud]",
+	} {
+		if content, err := os.ReadFile(filepath.Join(root, path)); err != nil || !strings.Contains(string(content), line) {
+			t.Errorf("%s lacks %q, %v", path, line, err)
+		}
+	}
 	if err := xcloud.scaffold(root); err == nil {
 		t.Error("a second run wrote over the first")
 	}
