@@ -141,7 +141,7 @@ func TestOwnCredentials(t *testing.T) {
 			if _, err := d.(driver.AccountIdentifier).AccountID(t.Context()); err != nil {
 				return err
 			}
-			listProviderIDs(t, d)
+			drivertest.ProviderIDs(t, d)
 		}
 		return nil
 	}
@@ -204,7 +204,7 @@ func TestOwnKeysAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listProviderIDs(t, d)
+	drivertest.ProviderIDs(t, d)
 	w.cloud.RemoveKey("STS.One")
 	served.key.Store(keyOf("STS.Two", time.Hour))
 	get := func() error {

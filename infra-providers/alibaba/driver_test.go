@@ -6,7 +6,6 @@ package alibaba_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -184,15 +183,3 @@ func newRequest(id driver.Identity, config alibaba.InstanceConfig) driver.Create
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
-
-func listProviderIDs(t *testing.T, d driver.Driver[alibaba.InstanceConfig]) (ids []string) {
-	t.Helper()
-	for instance, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, instance.ProviderID)
-	}
-	slices.Sort(ids)
-	return ids
-}

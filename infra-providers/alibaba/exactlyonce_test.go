@@ -17,6 +17,7 @@ import (
 	"drover.io/infra-providers/alibaba"
 	"drover.io/infra-providers/alibaba/alibabafake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 // noStock is a refusal that passes.
@@ -26,7 +27,7 @@ func wantInstances(t *testing.T, d driver.Driver[alibaba.InstanceConfig], want i
 	t.Helper()
 	var found []string
 	for range 10 { // the first reads omit what is new
-		found = listProviderIDs(t, d)
+		found = drivertest.ProviderIDs(t, d)
 	}
 	if len(found) != want {
 		t.Errorf("got the instances %q, want %d", found, want)
@@ -472,7 +473,7 @@ func TestListsHaveMoreThanATagSelects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found := listProviderIDs(t, d); len(found) != 25 {
+	if found := drivertest.ProviderIDs(t, d); len(found) != 25 {
 		t.Errorf("got %d instances, want 25", len(found))
 	}
 }
@@ -494,7 +495,7 @@ func TestTagKeepsTagsOfTheSameUID(t *testing.T) {
 	}
 	d := w.connect(t)
 	for range 3 {
-		_ = listProviderIDs(t, d) // the reads that omit them
+		_ = drivertest.ProviderIDs(t, d) // the reads that omit them
 	}
 	own.Owner.UID = "3"
 	if err := d.(driver.Tagger).Tag(t.Context(), own); err != nil {

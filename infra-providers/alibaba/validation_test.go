@@ -59,7 +59,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	disk := func(change func(*infrav1.AlibabaDisk)) func(*infrav1.AlibabaMachineSpec) {
 		return func(s *infrav1.AlibabaMachineSpec) { change(&s.SystemDisk) }
 	}
@@ -153,21 +153,10 @@ func TestSpecIsImmutable(t *testing.T) {
 	}
 }
 
-// newNamespace returns a namespace for objects that no provider reconciles.
-func newNamespace(t *testing.T) (*testenv.Cluster, string) {
-	t.Helper()
-	cluster := shared.Cluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster, namespace
-}
-
 // mustCreate creates a machine in a namespace of its own, as the API server stores it.
 func mustCreate(t *testing.T, spec infrav1.AlibabaMachineSpec) *infrav1.AlibabaMachine {
 	t.Helper()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	machine := newMachine("m", spec)
 	machine.Namespace = namespace
 	if err := cluster.Client.Create(t.Context(), machine); err != nil {

@@ -18,19 +18,9 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-func newNamespace(t *testing.T) (cluster *testenv.Cluster, namespace string) {
-	t.Helper()
-	cluster = shared.Cluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "validation")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster, namespace
-}
-
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	want := newSpec(allFields)
 	machine := &infrav1.AnexiaMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: want}
 	if err := cluster.Client.Create(t.Context(), machine); err != nil {
@@ -50,7 +40,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	for name, test := range map[string]struct {
 		change func(*infrav1.AnexiaMachineSpec)
 		want   string
@@ -86,7 +76,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 
 func TestSpecIsImmutable(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	machine := &infrav1.AnexiaMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: newSpec(allFields)}
 	machine.Spec.CredentialsSecretName = "anexia"
 	if err := cluster.Client.Create(t.Context(), machine); err != nil {

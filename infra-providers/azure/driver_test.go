@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -222,18 +221,6 @@ func remove(t *testing.T, d driver.Driver[azure.InstanceConfig], id driver.Ident
 		}
 	}
 	t.Fatal("the deletion does not finish")
-}
-
-func listProviderIDs(t *testing.T, d driver.Driver[azure.InstanceConfig]) (ids []string) {
-	t.Helper()
-	for instance, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, instance.ProviderID)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 func connectWith(t *testing.T, options azure.Options) (driver.Driver[azure.InstanceConfig], error) {

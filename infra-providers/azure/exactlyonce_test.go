@@ -16,6 +16,7 @@ import (
 
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/orphan"
 )
 
@@ -69,7 +70,7 @@ func TestCallersRace(t *testing.T) {
 	if requests := arm.cloud.Requests(); len(requests) != 1 {
 		t.Errorf("%d virtual machines were accepted, want 1", len(requests))
 	}
-	if got := listProviderIDs(t, arm.connect(t)); len(got) != 1 {
+	if got := drivertest.ProviderIDs(t, arm.connect(t)); len(got) != 1 {
 		t.Errorf("%q exist, want one", got)
 	}
 }
@@ -112,7 +113,7 @@ func TestVirtualMachineOfTheSameName(t *testing.T) {
 			if got := arm.cloud.Changes() - before; got != 0 {
 				t.Errorf("%d requests changed something", got)
 			}
-			if listed := listProviderIDs(t, d); len(listed) > 0 {
+			if listed := drivertest.ProviderIDs(t, d); len(listed) > 0 {
 				t.Errorf("%q is listed", listed)
 			}
 		})
@@ -183,7 +184,7 @@ func TestFailedVirtualMachineIsDeleted(t *testing.T) {
 				t.Fatalf("got %v, want an UnfinishedError", err)
 			}
 			d := arm.connect(t)
-			if found := listProviderIDs(t, d); len(found) != 0 {
+			if found := drivertest.ProviderIDs(t, d); len(found) != 0 {
 				t.Errorf("%q is listed, although it may fail", found)
 			}
 			if _, err := create(t, d, req); !is(err) {

@@ -48,6 +48,11 @@ type Driver[C any] interface {
 	// one and by UID otherwise, MUST fail with NotFoundError when the cloud answers that there is none, with
 	// NotOwnedError when the one found carries other tags, and MUST NOT fail with NotFoundError for any
 	// other reason. An instance that is terminated but still listed MAY be returned as Terminated.
+	//
+	// NotFoundError ends a deletion. So after a Delete that did not remove all at once, Get MUST return an instance that is
+	// Stopping until what was made beside it is gone, too: with StepDue while the next Delete has something to do, and with
+	// the ProviderID of id, which may be empty. After a restore id may lack the UID, which the tags of the instance had;
+	// Delete MUST remember it for that.
 	Get(ctx context.Context, id Identity) (Instance, error)
 
 	// Delete requests the removal of the instance and everything made beside it. It MUST be idempotent,

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/google/googlefake"
 	"drover.io/infra-providers/internal/inflight"
@@ -103,7 +104,7 @@ func TestOtherZoneWaitsForALostAnswer(t *testing.T) {
 	if err != nil || created.FailureDomain != googlefake.ZoneA {
 		t.Errorf("got %+v and %v, want the instance in the first zone", created, err)
 	}
-	if got := listProviderIDs(t, d); len(got) != 1 {
+	if got := drivertest.ProviderIDs(t, d); len(got) != 1 {
 		t.Errorf("%q exist, want one", got)
 	}
 }
@@ -125,7 +126,7 @@ func TestOtherProcessFindsAnUnfinishedInsertion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{created.ProviderID}, listProviderIDs(t, d)); diff != "" {
+	if diff := cmp.Diff([]string{created.ProviderID}, drivertest.ProviderIDs(t, d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -379,7 +380,7 @@ func TestStopOfUnknownCauseFailsNoList(t *testing.T) {
 		t.Fatal(err)
 	}
 	gce.cloud.Preempt()
-	if diff := cmp.Diff([]string{created.ProviderID}, listProviderIDs(t, d)); diff != "" {
+	if diff := cmp.Diff([]string{created.ProviderID}, drivertest.ProviderIDs(t, d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if found, err := d.Get(t.Context(), created.Identity); err != nil || found.State != driver.Stopped || found.Message == "" {

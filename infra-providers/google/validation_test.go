@@ -128,7 +128,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster, namespace := newNamespace(t)
+			cluster, namespace := shared.Namespace(t)
 			machine := &infrav1.GoogleMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: newSpec(test.change)}
 			testenv.WantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
 		})
@@ -171,19 +171,9 @@ func TestSpecIsImmutable(t *testing.T) {
 	}
 }
 
-func newNamespace(t *testing.T) (*testenv.Cluster, string) {
-	t.Helper()
-	cluster := shared.Cluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster, namespace
-}
-
 func mustCreate(t *testing.T, spec infrav1.GoogleMachineSpec) *infrav1.GoogleMachine {
 	t.Helper()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	machine := &infrav1.GoogleMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: spec}
 	if err := cluster.Client.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ package metalstack_test
 
 import (
 	"net/http"
-	"slices"
 	"testing"
 
 	"k8s.io/utils/ptr"
@@ -185,16 +184,4 @@ func mustCreate(t *testing.T, d *metalstack.Driver, id driver.Identity) driver.I
 		t.Fatal(err)
 	}
 	return created
-}
-
-func listProviderIDs(t *testing.T, d *metalstack.Driver) (ids []string) {
-	t.Helper()
-	for instance, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, instance.ProviderID)
-	}
-	slices.Sort(ids)
-	return ids
 }

@@ -20,6 +20,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/metalstack"
 	"drover.io/infra-providers/metalstack/metalstackfake"
 )
@@ -30,7 +31,7 @@ const window = 6 * time.Minute
 // wantOneMachine fails unless exactly one machine is allocated for Drover, and nothing else is left.
 func wantOneMachine(t *testing.T, d *metalstack.Driver) string {
 	t.Helper()
-	ids := listProviderIDs(t, d)
+	ids := drivertest.ProviderIDs(t, d)
 	if len(ids) != 1 {
 		t.Fatalf("%d machines are allocated, want 1: %q", len(ids), ids)
 	}
@@ -560,7 +561,7 @@ func TestFullNetwork(t *testing.T) {
 	if err == nil || driver.IsInvalidConfiguration(err) {
 		t.Errorf("in a full network: %v", err)
 	}
-	if requests, machines := w.cloud.Count("allocateMachine"), len(listProviderIDs(t, d)); requests != machines {
+	if requests, machines := w.cloud.Count("allocateMachine"), len(drivertest.ProviderIDs(t, d)); requests != machines {
 		t.Errorf("%d machines were requested and %d allocated", requests, machines)
 	}
 }

@@ -36,7 +36,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	for name, test := range map[string]struct {
 		change func(*infrav1.MetalStackMachineSpec)
 		want   string
@@ -113,21 +113,10 @@ func TestSpecIsImmutable(t *testing.T) {
 	}
 }
 
-// newNamespace returns a namespace for objects that no provider reconciles.
-func newNamespace(t *testing.T) (*testenv.Cluster, string) {
-	t.Helper()
-	cluster := shared.Cluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster, namespace
-}
-
 // mustStore creates a machine in a namespace of its own, as the API server stores it.
 func mustStore(t *testing.T, spec infrav1.MetalStackMachineSpec) *infrav1.MetalStackMachine {
 	t.Helper()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	machine := newMachine("m", spec)
 	machine.Namespace = namespace
 	if err := cluster.Client.Create(t.Context(), machine); err != nil {

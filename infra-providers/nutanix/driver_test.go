@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -190,16 +189,4 @@ func create(t *testing.T, d driver.Driver[nutanix.InstanceConfig], req driver.Cr
 	}
 	t.Fatalf("the creation does not finish: %v", err)
 	return driver.Instance{}, nil
-}
-
-func listProviderIDs(t *testing.T, d driver.Driver[nutanix.InstanceConfig]) (ids []string) {
-	t.Helper()
-	for instance, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, instance.ProviderID)
-	}
-	slices.Sort(ids)
-	return ids
 }

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/nutanix"
 	"drover.io/infra-providers/nutanix/nutanixfake"
@@ -225,7 +226,7 @@ func TestCopiesAreNobodys(t *testing.T) {
 	d := w.connect(t)
 	created := patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
 	w.cloud.Clone(created.ID, "a-copy")
-	if ids := listProviderIDs(t, d); len(ids) != 1 || ids[0] != created.ProviderID {
+	if ids := drivertest.ProviderIDs(t, d); len(ids) != 1 || ids[0] != created.ProviderID {
 		t.Errorf("the list has %q, want %q", ids, created.ProviderID)
 	}
 }

@@ -6,7 +6,6 @@ package vcd_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
@@ -187,16 +186,4 @@ func remove(t *testing.T, d driver.Driver[vcd.InstanceConfig], id driver.Identit
 		}
 	}
 	t.Fatal("the deletion does not end")
-}
-
-func listProviderIDs(t *testing.T, d driver.Driver[vcd.InstanceConfig]) (ids []string) {
-	t.Helper()
-	for instance, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, instance.ProviderID)
-	}
-	slices.Sort(ids)
-	return ids
 }

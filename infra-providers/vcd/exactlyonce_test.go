@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/createcache"
 	"drover.io/infra-providers/vcd"
 	"drover.io/infra-providers/vcd/vcdfake"
@@ -48,7 +49,7 @@ func TestRecompositionsOfOneVAppWait(t *testing.T) {
 		})
 	}
 	machines.Wait()
-	if got := listProviderIDs(t, processes[0]); len(got) != 6 {
+	if got := drivertest.ProviderIDs(t, processes[0]); len(got) != 6 {
 		t.Errorf("%d virtual machines, want 6", len(got))
 	}
 }

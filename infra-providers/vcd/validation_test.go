@@ -58,7 +58,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	for name, test := range map[string]struct {
 		change func(*infrav1.VCDMachineSpec)
 		want   string
@@ -133,21 +133,10 @@ func TestSpecIsImmutable(t *testing.T) {
 	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), renamed), "")
 }
 
-// newNamespace returns a namespace for objects that no provider reconciles.
-func newNamespace(t *testing.T) (*testenv.Cluster, string) {
-	t.Helper()
-	cluster := shared.Cluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster, namespace
-}
-
 // mustCreate creates a machine in a namespace of its own, as the API server stores it.
 func mustCreate(t *testing.T, spec infrav1.VCDMachineSpec) *infrav1.VCDMachine {
 	t.Helper()
-	cluster, namespace := newNamespace(t)
+	cluster, namespace := shared.Namespace(t)
 	machine := newMachine("m", spec)
 	machine.Namespace = namespace
 	if err := cluster.Client.Create(t.Context(), machine); err != nil {

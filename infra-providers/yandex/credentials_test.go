@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/yandex/yandexfake"
 )
 
@@ -79,7 +80,7 @@ func TestTokensAreReplaced(t *testing.T) {
 	w := newEnv(t, yandexfake.Options{})
 	d := w.connect(t)
 	for range 3 {
-		listProviderIDs(t, d)
+		drivertest.ProviderIDs(t, d)
 	}
 	if got := w.cloud.Counts()["IamToken/Create"]; got != 1 {
 		t.Errorf("%d tokens were requested, want 1", got)
@@ -88,7 +89,7 @@ func TestTokensAreReplaced(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want an UnauthorizedError", err)
 	}
-	listProviderIDs(t, d)
+	drivertest.ProviderIDs(t, d)
 }
 
 // TestFolderThatDoesNotExist: nothing would be found in it.

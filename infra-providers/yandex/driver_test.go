@@ -5,7 +5,6 @@ package yandex_test
 
 import (
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,16 +205,4 @@ func create(t *testing.T, d driver.Driver[yandex.InstanceConfig], req driver.Cre
 	}
 	t.Fatal("the creation does not finish")
 	return driver.Instance{}, nil
-}
-
-func listProviderIDs(t *testing.T, d driver.Driver[yandex.InstanceConfig]) (ids []string) {
-	t.Helper()
-	for instance, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, instance.ProviderID)
-	}
-	slices.Sort(ids)
-	return ids
 }

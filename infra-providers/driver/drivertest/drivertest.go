@@ -19,7 +19,11 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Environment is a cloud with nothing in it and a driver connected to it.
+// Environment is a cloud with nothing in it and a driver connected to it. Its lists are up to date except after Hide, so that
+// the suite can count instances by List; package faulttest is for clouds whose lists are behind at any time.
+//
+// A driver that concludes nothing about absence for a while after its process started is connected as if that was longer ago,
+// by its clock.
 type Environment[C any] struct {
 	Driver driver.Driver[C]
 	// Config is a configuration that the cloud accepts.
@@ -32,7 +36,7 @@ type Environment[C any] struct {
 	// NoImage are those whose image does not exist or is not the only one, by the cause.
 	NoImage map[string]C
 
-	// Reconnect returns a driver as another process would have, without any memory of earlier calls.
+	// Reconnect returns a driver as another process would have, without any memory of earlier calls, and with the same clock.
 	Reconnect func() driver.Driver[C]
 	// Lose makes the next call that changes something take effect and its answer get lost.
 	Lose func()
@@ -153,8 +157,11 @@ func tryCreate[C any](t *testing.T, env Environment[C], req driver.CreateRequest
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
 		created, err := env.Driver.Create(t.Context(), req)
-		if !driver.IsUnfinished(err) || time.Now().After(deadline) {
+		if !driver.IsUnfinished(err) {
 			return created, err
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("creating %s is unfinished after %s: %v", req.Identity.Name, waitTimeout, err)
 		}
 	}
 }

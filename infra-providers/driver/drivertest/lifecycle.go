@@ -246,22 +246,21 @@ func refusals[C any](t *testing.T, env Environment[C]) {
 }
 
 func shortages[C any](t *testing.T, env Environment[C]) {
-	for refusal, is := range map[Refusal]func(error) bool{
-		QuotaExceeded:        driver.IsQuotaExceeded,
-		InsufficientCapacity: driver.IsInsufficientCapacity,
-	} {
+	kinds := map[Refusal]func(error) bool{QuotaExceeded: driver.IsQuotaExceeded, InsufficientCapacity: driver.IsInsufficientCapacity}
+	for n, refusal := range []Refusal{QuotaExceeded, InsufficientCapacity} {
 		refuse, ok := env.Refuse[refusal]
 		if !ok {
 			continue
 		}
+		id := identity(n) // a machine that was deleted is never created again, so its refusals may be forgotten
 		refuse()
-		if _, err := tryCreate(t, env, request(env, identity(2))); !is(err) {
+		if _, err := tryCreate(t, env, request(env, id)); !kinds[refusal](err) {
 			t.Errorf("creating while %s: got %v", refusal, err)
 		}
-		if err := env.Driver.Delete(t.Context(), identity(2)); err != nil {
+		if err := env.Driver.Delete(t.Context(), id); err != nil {
 			t.Errorf("deleting after %s: %v", refusal, err)
 		}
-		wantGone(t, env, identity(2))
+		wantGone(t, env, id)
 	}
 	wantNothing(t, env)
 }

@@ -182,6 +182,9 @@ func (l *answers) see(instance driver.Instance, err error) {
 	if err != nil || uid == "" || instance.State == driver.Terminated {
 		return
 	}
+	if instance.ProviderID == "" && instance.State == driver.Stopping { // what was beside an instance that is gone
+		return
+	}
 	if known, ok := l.seen[uid]; ok && known != instance.ProviderID {
 		l.duplicates = append(l.duplicates, fmt.Sprintf("machine %q has the instances %q and %q", instance.Identity.Name, known, instance.ProviderID))
 	}

@@ -13,24 +13,25 @@ import (
 )
 
 // TestScaffoldsAProviderThatKeepsTheContract scaffolds into a copy of the modules that it needs, builds everything, and
-// runs what was scaffolded: the conformance suite, and a few lives in the fault rig over the new kinds.
+// runs what was scaffolded: the conformance suite, the tests of the new kinds with a real API server, and a few lives in the
+// fault rig.
 func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds a copy of the module")
 	}
 	root := copied(t)
-	acme, err := named("acme", "")
+	xcloud, err := named("xcloud", "XCloud") // a name that is sorted after those of the packages that are imported with it
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := acme.scaffold(root); err != nil {
+	if err := xcloud.scaffold(root); err != nil {
 		t.Fatal(err)
 	}
 	tools := filepath.Join(repository(t), "hack", "tools", "go.mod")
 	generated := t.TempDir() // the other kinds stay as hack/generate.sh has made them
 	run(t, filepath.Join(root, "api"), "go", "tool", "-modfile="+tools, "controller-gen", "object", "crd", "paths=./infrastructure/...", "output:crd:dir="+generated)
-	kinds, err := filepath.Glob(filepath.Join(generated, "*_acme*.yaml"))
+	kinds, err := filepath.Glob(filepath.Join(generated, "*_xcloud*.yaml"))
 	if err != nil || len(kinds) != 2 {
 		t.Fatalf("generated %q, %v", kinds, err)
 	}
@@ -40,14 +41,27 @@ func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
 		}
 	}
 	module := filepath.Join(root, "infra-providers")
-	run(t, module, "go", "vet", "./acme/...", "./cmd/acme")
-	output := run(t, module, "go", "test", "-v", "./acme")
-	for _, passed := range []string{"--- PASS: TestConformance/creates_once_when_the_answer_was_lost", "0 leaked, 0 doubled, 0 stuck"} {
+	run(t, module, "go", "tool", "-modfile="+tools, "controller-gen", "rbac:roleName=drover-infra-xcloud", "paths=./internal/...", "paths=./xcloud/...", "output:rbac:dir=config/rbac/xcloud")
+	run(t, module, "go", "vet", "./xcloud/...", "./cmd/xcloud")
+	output := run(t, module, "go", "test", "-v", "./xcloud")
+	for _, passed := range []string{
+		"--- PASS: TestConformance/creates_once_when_the_answer_was_lost", "--- PASS: TestConformance/finds_the_image_that_a_creation_takes",
+		"--- PASS: TestReconcileMachine", "--- PASS: TestSpecIsImmutable", "0 leaked, 0 doubled, 0 stuck",
+	} {
 		if !strings.Contains(output, passed) {
 			t.Errorf("the tests lack %q:\n%s", passed, output)
 		}
 	}
-	if err := acme.scaffold(root); err == nil {
+	for path, line := range map[string]string{
+		"docs/README.md":                     "- [VSphereMachine](reference/vspheremachine.md)\n- [XCloudMachine](reference/xcloudmachine.md)\n- [YandexMachine]",
+		"monitoring/kube-state-metrics.yaml": "    - *instance\n  - groupVersionKind: {group: infrastructure.drover.io, version: v1alpha1, kind: XCloudMachine}",
+		".github/workflows/soak.yml":         ", xcloud]",
+	} {
+		if content, err := os.ReadFile(filepath.Join(root, path)); err != nil || !strings.Contains(string(content), line) {
+			t.Errorf("%s lacks %q, %v", path, line, err)
+		}
+	}
+	if err := xcloud.scaffold(root); err == nil {
 		t.Error("a second run wrote over the first")
 	}
 }
@@ -92,7 +106,7 @@ func repository(t *testing.T) string {
 func copied(t *testing.T) string {
 	t.Helper()
 	from, to := repository(t), t.TempDir()
-	for _, folder := range []string{"api", "runtime", "infra-providers", "docs"} {
+	for _, folder := range []string{"api", "runtime", "infra-providers", "docs", "monitoring", ".github"} {
 		err := filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

@@ -76,3 +76,14 @@ func (s *Shared) Provider(t testing.TB) *rest.Config {
 	}
 	return config
 }
+
+// Namespace returns the server with a new namespace in it, for objects that no provider reconciles.
+func (s *Shared) Namespace(t testing.TB) (*Cluster, string) {
+	t.Helper()
+	cluster := s.Cluster(t)
+	namespace, err := cluster.Namespace(t.Context(), "schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster, namespace
+}
