@@ -52,6 +52,12 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 			return deeper, err
 		}
 	}
+	if found.Condition.Type == clusterv1.MachineHealthCheckSucceededCondition {
+		deeper, err := f.notReplaced(ctx, m)
+		if deeper != nil || err != nil {
+			return deeper, err
+		}
+	}
 	switch found.Condition.Reason {
 	case clusterv1.MachineNodeInspectionFailedReason:
 		return f.notJoined(ctx, m, found)
@@ -60,7 +66,14 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 			found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
 			return found, nil
 		}
-		if found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason {
+		ref, bootstrap := m.Spec.InfrastructureRef, found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason
+		if bootstrap {
+			ref = m.Spec.Bootstrap.ConfigRef
+		}
+		if kept := f.keptObject(ctx, m, ref); kept != nil {
+			return kept, nil
+		}
+		if bootstrap {
 			return found, nil
 		}
 		return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)

@@ -29,7 +29,7 @@ const firstReconcile = time.Minute
 // Answer answers why for an object.
 func (f *Finder) Answer(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
 	answer, err := f.answer(ctx, kind, key)
-	if found := answer.Finding; found != nil && found.Condition.Type == "" && f.Now.Sub(found.Condition.LastTransitionTime.Time) < firstReconcile {
+	if found := answer.Finding; found != nil && found.unreconciled && f.Now.Sub(found.Condition.LastTransitionTime.Time) < firstReconcile {
 		found.Actor, found.Help, found.Command = reason.Drover, "it was created just now", ""
 	}
 	return answer, err
@@ -106,6 +106,9 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		return Answer{}, err
 	}
 	ref, conditions := referenceOf(o), object.Conditions(o)
+	if found := kept(ref, o); found != nil {
+		return answer(ref, "", found), nil
+	}
 	if len(conditions) == 0 {
 		if withoutConditions(kind) {
 			return Answer{}, fmt.Errorf("%s has no conditions: ask about an object that uses it, as a machinedeployment or a machine", kind.Title())
