@@ -63,10 +63,12 @@ type Kubeconfig struct {
 	// UID and ResourceVersion are those of the Secret.
 	UID             types.UID
 	ResourceVersion string
+	// Labels are those of the Secret.
+	Labels map[string]string
 }
 
-// Read reads the kubeconfig of a Cluster. Its error is an [*Error]; after one that is Invalid the result has the
-// ResourceVersion of the Secret.
+// Read reads the kubeconfig of a Cluster. Its error is an [*Error]; after one that is Invalid the result has what
+// the Secret has but for its content.
 func Read(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (Kubeconfig, error) {
 	key := SecretKey(cluster)
 	secret := &corev1.Secret{}
@@ -77,7 +79,7 @@ func Read(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	case err != nil:
 		return Kubeconfig{}, &Error{Unreadable, fmt.Sprintf("reading Secret %q from the management cluster: %s", key, requesterror.Describe(err))}
 	}
-	read := Kubeconfig{Content: string(secret.Data[secretKey]), UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+	read := Kubeconfig{Content: string(secret.Data[secretKey]), UID: secret.UID, ResourceVersion: secret.ResourceVersion, Labels: secret.Labels}
 	if read.Content == "" {
 		return read, invalid("Secret %q has no kubeconfig in data.%s", key, secretKey)
 	}

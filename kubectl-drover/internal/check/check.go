@@ -71,7 +71,7 @@ func (c *Checker) Run(ctx context.Context) []Result {
 		c.managers,
 		c.leases,
 		c.clusters,
-		c.certificates,
+		c.kubeconfigs,
 		c.credentials,
 		c.frozen,
 		c.orphans,

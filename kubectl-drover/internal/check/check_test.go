@@ -406,11 +406,11 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	}}
 	a, b := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "b"}}
 	want := []Result{{"certificates", Unknown, "you may not read the kubeconfig Secrets of 2 Clusters", ""}}
-	if diff := cmp.Diff(want, checker(t, funcs, a, b).certificates(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, checker(t, funcs, a, b).kubeconfigs(t.Context())); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	want = []Result{{"certificates", OK, "none of 0 kubeconfigs expires within 30 days", ""}}
-	if diff := cmp.Diff(want, checker(t, interceptor.Funcs{}, a, b).certificates(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, checker(t, interceptor.Funcs{}, a, b).kubeconfigs(t.Context())); diff != "" {
 		t.Errorf("without Secrets (-want +got):\n%s", diff)
 	}
 }

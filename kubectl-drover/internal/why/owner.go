@@ -292,6 +292,9 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	if found := clusterItself(c); found != nil {
 		return found, nil
 	}
+	if found, _ := f.kubeconfig(ctx, c); found != nil {
+		return found, nil
+	}
 	first, others, err := f.deployments(ctx, c)
 	if err != nil {
 		return nil, err
