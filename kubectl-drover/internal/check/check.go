@@ -16,7 +16,7 @@ import (
 
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
+	"drover.io/runtime/quantity"
 )
 
 // Level is how a check ended.

@@ -23,9 +23,9 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/orphan"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/why"
 	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/quantity"
 )
 
 // eachCluster visits all Clusters.
@@ -61,7 +61,7 @@ func (c *Checker) clusters(ctx context.Context) []Result {
 	case len(results) > 0:
 		return results
 	}
-	return ok("workload clusters", "%d are connected", n)
+	return ok("workload clusters", "%d %s connected", n, quantity.Verb(n, "is", "are"))
 }
 
 // soon is how long before the end of a certificate it is reported.
@@ -220,7 +220,7 @@ func (c *Checker) orphans(ctx context.Context) []Result {
 	case err != nil:
 		return unread("orphans", err)
 	case len(found) > 0:
-		return []Result{warning("orphans", "kubectl drover orphans", "%d objects of providers have no Machine, as %s %s/%s", len(found), found[0].Kind, found[0].Namespace, found[0].Name)}
+		return []Result{warning("orphans", "kubectl drover orphans", "%s of providers %s no Machine, as %s %s/%s", quantity.Of(len(found), "object"), quantity.Verb(len(found), "has", "have"), found[0].Kind, found[0].Namespace, found[0].Name)}
 	}
 	return ok("orphans", "every object of a provider has its Machine")
 }

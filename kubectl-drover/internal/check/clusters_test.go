@@ -48,7 +48,7 @@ func TestWorkloadClusters(t *testing.T) {
 		"are all connected": {[]client.Object{clusterNamed("a", "x", connected), clusterNamed("b", "y", connected)}, "", []Result{{"workload clusters", OK, "2 are connected", ""}}},
 		"are none":          {nil, "", []Result{{"workload clusters", OK, "0 are connected", ""}}},
 		"are those of one namespace": {
-			[]client.Object{clusterNamed("a", "x", connected), clusterNamed("b", "y", lost)}, "a", []Result{{"workload clusters", OK, "1 are connected", ""}},
+			[]client.Object{clusterNamed("a", "x", connected), clusterNamed("b", "y", lost)}, "a", []Result{{"workload clusters", OK, "1 is connected", ""}},
 		},
 		"are named where they are not well": {
 			[]client.Object{clusterNamed("a", "x", lost), clusterNamed("b", "x", paused), clusterNamed("b", "y", connected)}, "",

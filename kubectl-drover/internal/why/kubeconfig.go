@@ -42,7 +42,7 @@ func KubeconfigProblem(c *clusterv1.Cluster, read kubeconfig.Kubeconfig, err err
 			Help:    fmt.Sprintf("put a kubeconfig into data.value of the Secret %s, with the label %s", kubeconfig.SecretKey(client.ObjectKeyFromObject(c)).Name, label),
 			Command: command("kubectl get secret {cluster}-kubeconfig --namespace {namespace}", ref),
 		}, ""
-	case err == nil && read.Labels[clusterv1.ClusterNameLabel] != c.Name:
+	case err == nil && read.ClusterLabel != c.Name:
 		return nil, fmt.Sprintf("Its Secret %s lacks the label %s: machine-controller notices a change of the Secret only once the former credentials are refused",
 			kubeconfig.SecretKey(client.ObjectKeyFromObject(c)).Name, label)
 	}

@@ -18,8 +18,8 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/rollout"
+	"drover.io/runtime/quantity"
 )
 
 // owner is what MachineDeployments and MachineSets have in common.
@@ -162,13 +162,10 @@ func (o owner) blocked() *Finding {
 		}
 		message := found.Condition.Message
 		switch {
-		case strings.Contains(message, "pending Machines"):
+		case strings.Contains(message, "pending Machine"):
 			continue // the Machines that are pending have the cause
 		case kind == clusterv1.DeletingCondition && strings.Contains(message, ": "), strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
 			found.Actor, found.Help = reason.Operator, "do what the message has"
-			if strings.Contains(message, "blocked because: reading ") && strings.HasSuffix(message, " not found") {
-				found.Help = "create the template that is missing, or name another in spec.template"
-			}
 			quota(found)
 			return found
 		}

@@ -160,16 +160,6 @@ func TestBlockedChangesOfSize(t *testing.T) {
 	}
 }
 
-// TestMissingTemplateHasAWayOut has the message of a template that was deleted, which does not say what helps.
-func TestMissingTemplateHasAWayOut(t *testing.T) {
-	t.Parallel()
-	message := `MachineSet a: Scaling up from 3 to 4 replicas is blocked because: reading SimMachineTemplate "t": simmachinetemplates.infrastructure.drover.io "t" not found`
-	found := ownerOfDeployment(poolNamed("md", is(clusterv1.ScalingUpCondition, "True", clusterv1.ScalingUpReason, message))).blocked()
-	if want := "create the template that is missing, or name another in spec.template"; found == nil || found.Help != want {
-		t.Errorf("got %+v, want the help %q", found, want)
-	}
-}
-
 // TestBlockedPoolIsAnsweredWithoutItsMachines has a cause that is known before a Machine is read.
 func TestBlockedPoolIsAnsweredWithoutItsMachines(t *testing.T) {
 	t.Parallel()
