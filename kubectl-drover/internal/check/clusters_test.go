@@ -148,7 +148,7 @@ func TestSecretsOfConnectedClusters(t *testing.T) {
 	}
 	want := []Result{
 		{"kubeconfigs", Failed, `Cluster n/missing: Secret "n/missing-kubeconfig" does not exist; create it with the kubeconfig in data.value: machine-controller is still connected with a kubeconfig that its Secret no longer has: after a restart or a broken connection it cannot connect again, and no new machine can join`, "kubectl drover why cluster/missing --namespace n"},
-		{"kubeconfigs", Warning, "Cluster n/unlabelled: Its Secret unlabelled-kubeconfig lacks the label cluster.x-k8s.io/cluster-name=unlabelled: machine-controller notices a change of the Secret only once the former credentials are refused", "kubectl label secret unlabelled-kubeconfig --namespace n --overwrite cluster.x-k8s.io/cluster-name=unlabelled"},
+		{"kubeconfigs", Warning, "Cluster n/unlabelled: Secret unlabelled-kubeconfig lacks the label cluster.x-k8s.io/cluster-name=unlabelled: machine-controller notices a change of the Secret only once the former credentials are refused", "kubectl label secret unlabelled-kubeconfig --namespace n --overwrite cluster.x-k8s.io/cluster-name=unlabelled"},
 		{"certificates", OK, "none of 2 kubeconfigs expires within 30 days", ""},
 	}
 	c := checker(t, interceptor.Funcs{}, clusterNamed("n", "missing", connected), clusterNamed("n", "unlabelled", connected), clusterNamed("n", "well", connected),

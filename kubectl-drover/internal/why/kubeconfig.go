@@ -43,7 +43,7 @@ func KubeconfigProblem(c *clusterv1.Cluster, read kubeconfig.Kubeconfig, err err
 			Command: command("kubectl get secret {cluster}-kubeconfig --namespace {namespace}", ref),
 		}, ""
 	case err == nil && read.ClusterLabel != c.Name:
-		return nil, fmt.Sprintf("Its Secret %s lacks the label %s: machine-controller notices a change of the Secret only once the former credentials are refused",
+		return nil, fmt.Sprintf("Secret %s lacks the label %s: machine-controller notices a change of the Secret only once the former credentials are refused",
 			kubeconfig.SecretKey(client.ObjectKeyFromObject(c)).Name, label)
 	}
 	return nil, ""
