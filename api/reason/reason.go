@@ -37,6 +37,8 @@ const (
 	WorkloadAdmin Actor = "the administrator of the workload cluster"
 	// HookOwner is whose annotation is on the Machine.
 	HookOwner Actor = "the owner of the hook"
+	// FinalizerOwner is whose finalizer is on an object that is being deleted.
+	FinalizerOwner Actor = "the owner of the finalizer"
 	// Installer is who installs Drover and grants its permissions.
 	Installer Actor = "the administrator of the management cluster"
 )

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/keysize"
@@ -63,10 +64,12 @@ type Kubeconfig struct {
 	// UID and ResourceVersion are those of the Secret.
 	UID             types.UID
 	ResourceVersion string
+	// ClusterLabel is the value of the label by which a change of the Secret is noticed at once; empty without it.
+	ClusterLabel string
 }
 
-// Read reads the kubeconfig of a Cluster. Its error is an [*Error]; after one that is Invalid the result has the
-// ResourceVersion of the Secret.
+// Read reads the kubeconfig of a Cluster. Its error is an [*Error]; after one that is Invalid the result has what
+// the Secret has but for its content.
 func Read(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (Kubeconfig, error) {
 	key := SecretKey(cluster)
 	secret := &corev1.Secret{}
@@ -77,7 +80,7 @@ func Read(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	case err != nil:
 		return Kubeconfig{}, &Error{Unreadable, fmt.Sprintf("reading Secret %q from the management cluster: %s", key, requesterror.Describe(err))}
 	}
-	read := Kubeconfig{Content: string(secret.Data[secretKey]), UID: secret.UID, ResourceVersion: secret.ResourceVersion}
+	read := Kubeconfig{Content: string(secret.Data[secretKey]), UID: secret.UID, ResourceVersion: secret.ResourceVersion, ClusterLabel: secret.Labels[clusterv1.ClusterNameLabel]}
 	if read.Content == "" {
 		return read, invalid("Secret %q has no kubeconfig in data.%s", key, secretKey)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
+	"drover.io/runtime/quantity"
 )
 
 // Level is how a check ended.
@@ -71,7 +71,7 @@ func (c *Checker) Run(ctx context.Context) []Result {
 		c.managers,
 		c.leases,
 		c.clusters,
-		c.certificates,
+		c.kubeconfigs,
 		c.credentials,
 		c.frozen,
 		c.orphans,

@@ -112,7 +112,7 @@ func TestKinds(t *testing.T) {
 	}{
 		"are all there":                   {func(string, map[string]any) error { return nil }, OK, "all kinds of the core"},
 		"may lack a cloud":                {only(hetzner, func(map[string]any) error { return missing }), OK, "all kinds of the core"},
-		"may not lack one of the core":    {only(machines, func(map[string]any) error { return missing }), Failed, "1 are missing, as " + machines},
+		"may not lack one of the core":    {only(machines, func(map[string]any) error { return missing }), Failed, "1 is missing, as " + machines},
 		"may not be read by everyone":     {only(machines, func(map[string]any) error { return apierrors.NewForbidden(schema.GroupResource{}, "", nil) }), Unknown, "you may not read customresourcedefinitions in all namespaces"},
 		"are not known without an answer": {only(machines, func(map[string]any) error { return errors.New("broken") }), Failed, "broken"},
 		"have another version": {only(machines, func(d map[string]any) error {
@@ -337,9 +337,9 @@ func TestLeases(t *testing.T) {
 		level  string
 		want   string
 	}{
-		"are renewed":         {[]client.Object{lease("drover-bootstrap", time.Minute)}, "ok", "1 are renewed"},
+		"are renewed":         {[]client.Object{lease("drover-bootstrap", time.Minute)}, "ok", "1 is renewed"},
 		"are late":            {[]client.Object{lease("drover-bootstrap", time.Minute+time.Second)}, "failed", "drover-bootstrap was renewed 61s ago, and its holder must renew it within 15 s"},
-		"stay behind":         {[]client.Object{lease("drover-bootstrap", 0), lease("drover-off", time.Hour), lease("drover-removed", time.Hour)}, "ok", "1 are renewed"},
+		"stay behind":         {[]client.Object{lease("drover-bootstrap", 0), lease("drover-off", time.Hour), lease("drover-removed", time.Hour)}, "ok", "1 is renewed"},
 		"are those of others": {[]client.Object{lease("other", 0)}, "unknown", "there are none of managers in namespace drover-system"},
 		"were never held":     {[]client.Object{never}, "unknown", "there are none of managers in namespace drover-system"},
 	} {
@@ -406,11 +406,11 @@ func TestSecretsThatMayNotBeRead(t *testing.T) {
 	}}
 	a, b := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "b"}}
 	want := []Result{{"certificates", Unknown, "you may not read the kubeconfig Secrets of 2 Clusters", ""}}
-	if diff := cmp.Diff(want, checker(t, funcs, a, b).certificates(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, checker(t, funcs, a, b).kubeconfigs(t.Context())); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	want = []Result{{"certificates", OK, "none of 0 kubeconfigs expires within 30 days", ""}}
-	if diff := cmp.Diff(want, checker(t, interceptor.Funcs{}, a, b).certificates(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, checker(t, interceptor.Funcs{}, a, b).kubeconfigs(t.Context())); diff != "" {
 		t.Errorf("without Secrets (-want +got):\n%s", diff)
 	}
 }

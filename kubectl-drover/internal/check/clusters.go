@@ -23,9 +23,9 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/orphan"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/why"
 	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/quantity"
 )
 
 // eachCluster visits all Clusters.
@@ -61,24 +61,25 @@ func (c *Checker) clusters(ctx context.Context) []Result {
 	case len(results) > 0:
 		return results
 	}
-	return ok("workload clusters", "%d are connected", n)
+	return ok("workload clusters", "%d %s connected", n, quantity.Verb(n, "is", "are"))
 }
 
 // soon is how long before the end of a certificate it is reported.
 const soon = 30 * 24 * time.Hour
 
-// certificates checks the certificates in the kubeconfigs of the Clusters.
-func (c *Checker) certificates(ctx context.Context) []Result {
-	var results []Result
+// kubeconfigs checks the Secrets with the kubeconfigs of the Clusters, and the certificates in them.
+func (c *Checker) kubeconfigs(ctx context.Context) []Result {
+	var secrets, results []Result
 	read, refused := 0, 0
 	err := c.eachCluster(ctx, func(cluster *clusterv1.Cluster) {
 		key := client.ObjectKeyFromObject(cluster)
 		content, err := kubeconfig.Read(ctx, c.Client, key)
+		secrets = append(secrets, kubeconfigSecret(cluster, content, err)...)
 		if problem, is := errors.AsType[*kubeconfig.Error](err); is {
 			if problem.Problem == kubeconfig.Unreadable {
 				refused++
 			}
-			return // what is missing or invalid is reported by the Cluster
+			return
 		}
 		config, err := kubeconfig.Rules{}.RESTConfig(content.Content)
 		if err != nil {
@@ -94,9 +95,23 @@ func (c *Checker) certificates(ctx context.Context) []Result {
 		results = append(results, Result{"certificates", Unknown, fmt.Sprintf("you may not read the kubeconfig Secrets of %s", quantity.Of(refused, "Cluster")), ""})
 	}
 	if len(results) == 0 {
-		return ok("certificates", "none of %s expires within %d days", quantity.Of(read, "kubeconfig"), int(soon.Hours()/24))
+		results = ok("certificates", "none of %s expires within %d days", quantity.Of(read, "kubeconfig"), int(soon.Hours()/24))
 	}
-	return results
+	return append(secrets, results...)
+}
+
+// kubeconfigSecret is what a Cluster that is connected does not report about its Secret.
+func kubeconfigSecret(cluster *clusterv1.Cluster, read kubeconfig.Kubeconfig, err error) []Result {
+	found, note := why.KubeconfigProblem(cluster, read, err)
+	switch {
+	case found != nil:
+		return []Result{failed("kubeconfigs", fmt.Sprintf("kubectl drover why cluster/%s --namespace %s", cluster.Name, cluster.Namespace),
+			"Cluster %s/%s: %s", cluster.Namespace, cluster.Name, strings.Join(append(found.Facts, found.Meaning), ": "))}
+	case note != "":
+		return []Result{warning("kubeconfigs", fmt.Sprintf("kubectl label secret %s --namespace %s --overwrite %s=%s", kubeconfig.SecretKey(client.ObjectKeyFromObject(cluster)).Name, cluster.Namespace, clusterv1.ClusterNameLabel, cluster.Name),
+			"Cluster %s/%s: %s", cluster.Namespace, cluster.Name, note)}
+	}
+	return nil
 }
 
 func (c *Checker) expiring(cluster client.ObjectKey, config *rest.Config) []Result {
@@ -205,7 +220,7 @@ func (c *Checker) orphans(ctx context.Context) []Result {
 	case err != nil:
 		return unread("orphans", err)
 	case len(found) > 0:
-		return []Result{warning("orphans", "kubectl drover orphans", "%d objects of providers have no Machine, as %s %s/%s", len(found), found[0].Kind, found[0].Namespace, found[0].Name)}
+		return []Result{warning("orphans", "kubectl drover orphans", "%s of providers %s no Machine, as %s %s/%s", quantity.Of(len(found), "object"), quantity.Verb(len(found), "has", "have"), found[0].Kind, found[0].Namespace, found[0].Name)}
 	}
 	return ok("orphans", "every object of a provider has its Machine")
 }

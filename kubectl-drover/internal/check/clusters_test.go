@@ -48,7 +48,7 @@ func TestWorkloadClusters(t *testing.T) {
 		"are all connected": {[]client.Object{clusterNamed("a", "x", connected), clusterNamed("b", "y", connected)}, "", []Result{{"workload clusters", OK, "2 are connected", ""}}},
 		"are none":          {nil, "", []Result{{"workload clusters", OK, "0 are connected", ""}}},
 		"are those of one namespace": {
-			[]client.Object{clusterNamed("a", "x", connected), clusterNamed("b", "y", lost)}, "a", []Result{{"workload clusters", OK, "1 are connected", ""}},
+			[]client.Object{clusterNamed("a", "x", connected), clusterNamed("b", "y", lost)}, "a", []Result{{"workload clusters", OK, "1 is connected", ""}},
 		},
 		"are named where they are not well": {
 			[]client.Object{clusterNamed("a", "x", lost), clusterNamed("b", "x", paused), clusterNamed("b", "y", connected)}, "",
@@ -121,7 +121,7 @@ func TestCertificatesOfClusters(t *testing.T) {
 		secret("exec", kubeconfigWith("exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Never}")))
 	readable := checker(t, interceptor.Funcs{}, objects...)
 	want := []Result{{"certificates", OK, "none of 2 kubeconfigs expires within 30 days", ""}}
-	if diff := cmp.Diff(want, readable.certificates(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, readable.kubeconfigs(t.Context())); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	refusing := checker(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
@@ -131,8 +131,30 @@ func TestCertificatesOfClusters(t *testing.T) {
 		return c.Get(ctx, key, o, options...)
 	}}, objects...)
 	want = []Result{{"certificates", Unknown, "you may not read the kubeconfig Secrets of 1 Cluster", ""}}
-	if diff := cmp.Diff(want, refusing.certificates(t.Context())); diff != "" {
+	if diff := cmp.Diff(want, refusing.kubeconfigs(t.Context())); diff != "" {
 		t.Errorf("with one that is refused (-want +got):\n%s", diff)
+	}
+}
+
+// TestSecretsOfConnectedClusters has Clusters that report a connection, whatever became of the Secret since.
+func TestSecretsOfConnectedClusters(t *testing.T) {
+	t.Parallel()
+	connected := condition(clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason)
+	secret := func(cluster, label string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: cluster + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: label}},
+			Data:       map[string][]byte{"value": kubeconfigWith("token: t")},
+		}
+	}
+	want := []Result{
+		{"kubeconfigs", Failed, `Cluster n/missing: Secret "n/missing-kubeconfig" does not exist; create it with the kubeconfig in data.value: machine-controller is still connected with a kubeconfig that its Secret no longer has: after a restart or a broken connection it cannot connect again, and no new machine can join`, "kubectl drover why cluster/missing --namespace n"},
+		{"kubeconfigs", Warning, "Cluster n/unlabelled: Secret unlabelled-kubeconfig lacks the label cluster.x-k8s.io/cluster-name=unlabelled: machine-controller notices a change of the Secret only once the former credentials are refused", "kubectl label secret unlabelled-kubeconfig --namespace n --overwrite cluster.x-k8s.io/cluster-name=unlabelled"},
+		{"certificates", OK, "none of 2 kubeconfigs expires within 30 days", ""},
+	}
+	c := checker(t, interceptor.Funcs{}, clusterNamed("n", "missing", connected), clusterNamed("n", "unlabelled", connected), clusterNamed("n", "well", connected),
+		secret("unlabelled", "another"), secret("well", "well"))
+	if diff := cmp.Diff(want, c.kubeconfigs(t.Context())); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"drover.io/api/crds"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/quantity"
 )
 
 // server checks the API server, and that it serves the kinds of the core. Those of a cloud that is not used may be missing.
@@ -48,7 +49,7 @@ func (c *Checker) server(ctx context.Context) []Result {
 	}
 	switch {
 	case len(missing) > 0:
-		results = append(results, failed("kinds", "install Drover, or choose another cluster with --context", "%d are missing, as %s", len(missing), missing[0]))
+		results = append(results, failed("kinds", "install Drover, or choose another cluster with --context", "%d %s missing, as %s", len(missing), quantity.Verb(len(missing), "is", "are"), missing[0]))
 	case len(old) > 0:
 		results = append(results, failed("kinds", "install the CustomResourceDefinitions of this release", "%s", strings.Join(old, "; ")))
 	default:
@@ -224,5 +225,5 @@ func (c *Checker) leases(ctx context.Context) []Result {
 	case n == 0:
 		return []Result{{"leases", Unknown, fmt.Sprintf("there are none of managers in namespace %s", c.ManagerNamespace), ""}}
 	}
-	return ok("leases", "%d are renewed", n)
+	return ok("leases", "%d %s renewed", n, quantity.Verb(n, "is", "are"))
 }

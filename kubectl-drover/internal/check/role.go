@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
+	"drover.io/runtime/quantity"
 )
 
 // released has the ClusterRole of each manager in this release, by the name of its program. hack/generate.sh writes it.

@@ -162,7 +162,7 @@ func TestActionsThatCannotWorkAreRefused(t *testing.T) {
 	}{
 		"a MachineSet of a MachineDeployment is not frozen": {[]string{"freeze", "machineset/web-new"}, "MachineSet web-new belongs to MachineDeployment web: name that"},
 		"a Machine is not frozen":                           {[]string{"freeze", "machine/alone"}, "Machine cannot be frozen"},
-		"a revision that does not exist":                    {[]string{"rollout", "undo", "web", "--to-revision=9"}, "there is no revision 9; kept: 1"},
+		"a revision that does not exist":                    {[]string{"rollout", "undo", "web", "--to-revision=9"}, "has never had a revision 9: its newest is 2; kept: 1"},
 		"a negative revision":                               {[]string{"rollout", "undo", "web", "--to-revision=-1"}, "--to-revision must not be negative"},
 		"a rollout that is not paused":                      {[]string{"rollout", "resume", "web"}, "MachineDeployment web is not paused"},
 		"the rollout of a Machine":                          {[]string{"rollout", "pause", "machine/alone"}, "Machine has no rollout"},

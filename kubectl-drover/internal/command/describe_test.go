@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -99,6 +100,9 @@ func countingReader(t *testing.T) (*object.Reader, *counter) {
 	return reader, requests
 }
 
+// usableKubeconfig leads nowhere.
+var usableKubeconfig = []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n")
+
 // TestWhyOfAClusterReadsMachinesOnce has many MachineDeployments that wait for something.
 func TestWhyOfAClusterReadsMachinesOnce(t *testing.T) {
 	t.Parallel()
@@ -113,6 +117,10 @@ func TestWhyOfAClusterReadsMachinesOnce(t *testing.T) {
 		md.Status = web.Status
 		writeStatus(t, md)
 	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "shop-kubeconfig"}, Data: map[string][]byte{"value": usableKubeconfig}}
+	if err := management.Client(t).Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
 	reader, requests := countingReader(t)
 	finder := &why.Finder{Reader: reader, Now: noon, Workload: func(context.Context, client.ObjectKey) (*object.Reader, error) {
 		return nil, errors.New("not read")
@@ -121,9 +129,9 @@ func TestWhyOfAClusterReadsMachinesOnce(t *testing.T) {
 	if err != nil || answer.Well || answer.Finding.Others < 9 {
 		t.Errorf("got %+v, error %v", answer.Finding, err)
 	}
-	// The Cluster, MachineDeployments and Machines, and what belongs to one Machine.
-	if got := requests.requests.Load(); got > 6 {
-		t.Errorf("%d requests were made, want 6 at most", got)
+	// The Cluster, its Secret, MachineDeployments and Machines, and what belongs to one Machine.
+	if got := requests.requests.Load(); got > 7 {
+		t.Errorf("%d requests were made, want 7 at most", got)
 	}
 }
 

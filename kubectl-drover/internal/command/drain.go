@@ -19,8 +19,8 @@ import (
 	"drover.io/kubectl-drover/internal/drain"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/runtime/drainplan"
+	"drover.io/runtime/quantity"
 )
 
 func newDrain(s *session) *cobra.Command {

@@ -251,7 +251,8 @@ func TestUndoToEachRevisionOfTheHistory(t *testing.T) {
 	kubeconfig := admin(t, management)
 	for revision, want := range map[int]string{
 		0: "previous", 1: "1", 2: "2", 3: "3", 4: "4",
-		5: "revision 5 has the current template", 6: "there is no revision 6; kept: 4, 2", 1 << 40: "there is no revision 1099511627776; kept: 4, 2",
+		5: "revision 5 has the current template", 6: "MachineDeployment web has never had a revision 6: its newest is 5; kept: 4, 2",
+		1 << 40: "MachineDeployment web has never had a revision 1099511627776: its newest is 5; kept: 4, 2",
 	} {
 		got := run(t, kubeconfig, "rollout", "undo", "web", fmt.Sprintf("--to-revision=%d", revision), "--namespace", key.Namespace)
 		if revision > 4 {

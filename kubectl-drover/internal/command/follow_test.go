@@ -196,7 +196,7 @@ func TestMachineIsWatchedUntilItIsWellOrGone(t *testing.T) {
 	t.Run("gone", func(t *testing.T) {
 		t.Parallel()
 		held := machineNamed(t, key.Namespace, "web-new-1")
-		held.Finalizers = []string{"example.org/held"}
+		held.Finalizers = []string{clusterv1.MachineFinalizer}
 		if err := c.Update(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"drover.io/kubectl-drover/internal/escape"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/validate"
+	"drover.io/runtime/quantity"
 )
 
 func newValidate(s *session) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"drover.io/kubectl-drover/internal/quantity"
+	"drover.io/runtime/quantity"
 )
 
 // Change is what another version of a MachineDeployment would do to its Machines.

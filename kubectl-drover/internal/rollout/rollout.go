@@ -157,7 +157,9 @@ func (r Revisions) WithdrawsTemplate() bool {
 // does, it looks at templates and not at which revision is current: a template whose rollout has not begun has none.
 func (r Revisions) CannotRestore(revision int64) string {
 	var kept []string
+	newest := int64(0)
 	for _, each := range r.Revisions {
+		newest = max(newest, each.Revision)
 		switch {
 		case each.same && each.Revision == revision && revision > 0:
 			return fmt.Sprintf("revision %d has the current template", revision)
@@ -167,6 +169,13 @@ func (r Revisions) CannotRestore(revision int64) string {
 		default:
 			kept = append(kept, strconv.FormatInt(each.Revision, 10))
 		}
+	}
+	if revision > newest && newest > 0 {
+		text := fmt.Sprintf("MachineDeployment %s has never had a revision %d: its newest is %d", r.Deployment, revision, newest)
+		if len(kept) > 0 {
+			text += "; kept: " + strings.Join(kept, ", ")
+		}
+		return text
 	}
 	if len(kept) == 0 {
 		return fmt.Sprintf("MachineDeployment %s has no earlier revision: the annotation drover.io/revision-history-limit sets how many are kept", r.Deployment)

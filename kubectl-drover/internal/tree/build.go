@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/why"
+	"drover.io/runtime/quantity"
 )
 
 // Builder makes trees of what it reads.

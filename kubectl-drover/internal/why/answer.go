@@ -46,6 +46,9 @@ type Finding struct {
 	Facts []string `json:"facts,omitempty"`
 	// Others is how many more objects of the same owner wait for something.
 	Others int `json:"others,omitempty"`
+
+	// unreconciled means that no manager has written to the object yet.
+	unreconciled bool
 }
 
 // Answer is the answer to why.
@@ -172,9 +175,14 @@ func (f *Finding) condition(which string) string {
 	return escape.Line(text)
 }
 
+// waitsForSomebody reports whether somebody has to act, and not only to wait for Drover.
+func (f *Finding) waitsForSomebody() bool {
+	return f.Actor != reason.Drover && f.Actor != reason.Nobody
+}
+
 // waiting is the state in words, with since when.
 func (f *Finding) waiting(now time.Time) string {
-	progress := f.Actor == reason.Drover || f.Actor == reason.Nobody
+	progress := !f.waitsForSomebody()
 	since := f.Condition.LastTransitionTime
 	switch {
 	case since.IsZero() && progress:

@@ -52,18 +52,17 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 			return deeper, err
 		}
 	}
+	if found.Condition.Type == clusterv1.MachineHealthCheckSucceededCondition {
+		deeper, err := f.notReplaced(ctx, m)
+		if deeper != nil || err != nil {
+			return deeper, err
+		}
+	}
 	switch found.Condition.Reason {
 	case clusterv1.MachineNodeInspectionFailedReason:
 		return f.notJoined(ctx, m, found)
 	case clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, clusterv1.MachineDeletingWaitingForBootstrapDeletionReason:
-		if strings.Contains(found.Condition.Message, unreadable) {
-			found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
-			return found, nil
-		}
-		if found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason {
-			return found, nil
-		}
-		return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
+		return f.removing(ctx, m, found)
 	case clusterv1.MachineDeletingDrainingNodeReason:
 		return f.draining(ctx, m, found)
 	case clusterv1.ObjectDoesNotExistReason:
@@ -72,6 +71,25 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		}
 	}
 	return f.source(ctx, m, found), nil
+}
+
+// removing is what the deletion of a Machine waits for while the object of a provider is being deleted.
+func (f *Finder) removing(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	if strings.Contains(found.Condition.Message, unreadable) {
+		found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
+		return found, nil
+	}
+	ref, bootstrap := m.Spec.InfrastructureRef, found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason
+	if bootstrap {
+		ref = m.Spec.Bootstrap.ConfigRef
+	}
+	if kept := f.keptObject(ctx, m, ref); kept != nil {
+		return kept, nil
+	}
+	if bootstrap {
+		return found, nil
+	}
+	return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
 }
 
 // notCreated is why the MachineSet of a Machine cannot create the object that its condition misses, as with a quota or a policy

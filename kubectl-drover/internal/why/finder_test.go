@@ -54,7 +54,7 @@ func key(name string) client.ObjectKey { return client.ObjectKey{Namespace: "n",
 // deleted is a Machine whose deletion waits for something.
 func deleted(reason, message string) *clusterv1.Machine {
 	m := machine("m", is(clusterv1.MachineDeletingCondition, "True", reason, message))
-	m.DeletionTimestamp, m.Finalizers = new(ago(time.Hour)), []string{"a/b"}
+	m.DeletionTimestamp, m.Finalizers = new(ago(time.Hour)), []string{clusterv1.MachineFinalizer}
 	return m
 }
 

@@ -24,6 +24,7 @@ func ReferenceOf(m *clusterv1.Machine) Reference {
 // Problem is what a Machine waits for as its own conditions have it, without a look at other objects; nil if it is well.
 func Problem(m *clusterv1.Machine) *Finding {
 	for _, check := range []func(*clusterv1.Machine) *Finding{
+		machineKept,    // no controller writes to it any more
 		unreconciled,   // no condition counts before there is one
 		machinePaused,  // nothing else changes
 		deleting,       // what a Machine lacks does not matter any more
@@ -65,11 +66,13 @@ func unreconciled(m *clusterv1.Machine) *Finding {
 // notReconciled is the finding of an object that no manager has written to.
 func notReconciled(object Reference, created metav1.Time) *Finding {
 	return &Finding{
-		Object: object, Condition: metav1.Condition{LastTransitionTime: created},
+		Object: object, Condition: metav1.Condition{LastTransitionTime: created}, unreconciled: true,
 		Meaning: "no manager has reconciled it yet", Actor: reason.Installer,
 		Help: "see whether the manager runs, and whether it watches this namespace and label", Command: "kubectl drover check",
 	}
 }
+
+func machineKept(m *clusterv1.Machine) *Finding { return kept(ReferenceOf(m), m) }
 
 func machinePaused(m *clusterv1.Machine) *Finding { return paused(ReferenceOf(m), m.Status.Conditions) }
 
@@ -174,7 +177,8 @@ func remediation(m *clusterv1.Machine, found *Finding) {
 		found.Actor, found.Help, found.Command = next.Actor, next.Help, next.Command
 		return
 	}
-	if c := condition(m, clusterv1.MachineHealthCheckSucceededCondition); c != nil && c.Status != metav1.ConditionTrue {
+	c := condition(m, clusterv1.MachineHealthCheckSucceededCondition)
+	if c != nil && c.Status != metav1.ConditionTrue && c.Type != found.Condition.Type {
 		found.Facts = append(found.Facts, fmt.Sprintf("A MachineHealthCheck found it unhealthy: %s", escape.Line(c.Message)))
 	}
 }

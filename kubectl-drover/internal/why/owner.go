@@ -6,6 +6,7 @@ package why
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,8 +18,8 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
 	"drover.io/kubectl-drover/internal/rollout"
+	"drover.io/runtime/quantity"
 )
 
 // owner is what MachineDeployments and MachineSets have in common.
@@ -26,6 +27,8 @@ type owner struct {
 	ref        Reference
 	created    metav1.Time
 	conditions []metav1.Condition
+	// kept is that nothing but finalizers of others keeps it; nil if that is not so.
+	kept *Finding
 	// onDelete means that Machines of an older template are replaced only when they are deleted by hand.
 	onDelete bool
 	// deployment is nil for a MachineSet.
@@ -35,9 +38,9 @@ type owner struct {
 }
 
 func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
+	ref := Reference{"MachineDeployment", md.Namespace, md.Name, md.Spec.ClusterName}
 	return owner{
-		ref:     Reference{"MachineDeployment", md.Namespace, md.Name, md.Spec.ClusterName},
-		created: md.CreationTimestamp, conditions: md.Status.Conditions,
+		ref: ref, created: md.CreationTimestamp, conditions: md.Status.Conditions, kept: kept(ref, md),
 		onDelete:   md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
 		deployment: md,
 		belongs:    func(m *clusterv1.Machine) bool { return m.Labels[clusterv1.MachineDeploymentNameLabel] == md.Name },
@@ -45,9 +48,9 @@ func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
 }
 
 func ownerOfSet(set *clusterv1.MachineSet) owner {
+	ref := Reference{"MachineSet", set.Namespace, set.Name, set.Spec.ClusterName}
 	return owner{
-		ref:     Reference{"MachineSet", set.Namespace, set.Name, set.Spec.ClusterName},
-		created: set.CreationTimestamp, conditions: set.Status.Conditions,
+		ref: ref, created: set.CreationTimestamp, conditions: set.Status.Conditions, kept: kept(ref, set),
 		belongs: func(m *clusterv1.Machine) bool {
 			controller := metav1.GetControllerOfNoCopy(m)
 			return controller != nil && controller.UID == set.UID
@@ -125,6 +128,9 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 
 // itself is what is wrong with the object as a whole.
 func (o owner) itself() *Finding {
+	if o.kept != nil {
+		return o.kept
+	}
 	if len(o.conditions) == 0 {
 		return notReconciled(o.ref, o.created)
 	}
@@ -156,13 +162,10 @@ func (o owner) blocked() *Finding {
 		}
 		message := found.Condition.Message
 		switch {
-		case strings.Contains(message, "pending Machines"):
+		case strings.Contains(message, "pending Machine"):
 			continue // the Machines that are pending have the cause
 		case kind == clusterv1.DeletingCondition && strings.Contains(message, ": "), strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
 			found.Actor, found.Help = reason.Operator, "do what the message has"
-			if strings.Contains(message, "blocked because: reading ") && strings.HasSuffix(message, " not found") {
-				found.Help = "create the template that is missing, or name another in spec.template"
-			}
 			quota(found)
 			return found
 		}
@@ -180,51 +183,6 @@ func (o owner) missingTemplate() *Finding {
 	return found
 }
 
-// worst collects what Machines wait for, and keeps of each cause one Machine.
-type worst struct {
-	groups map[string]*sample
-	order  []string
-	all    int
-}
-
-type sample struct {
-	machine *clusterv1.Machine
-	facts   int
-	count   int
-}
-
-func (w *worst) add(m *clusterv1.Machine) {
-	found := Problem(m)
-	if found == nil {
-		return
-	}
-	w.all++
-	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not.
-	key := fmt.Sprintf("%s %s %t", found.Condition.Type, found.Condition.Reason, len(found.Facts) > 0)
-	known := w.groups[key]
-	if known == nil {
-		if w.groups == nil {
-			w.groups = map[string]*sample{}
-		}
-		known = &sample{}
-		w.groups[key], w.order = known, append(w.order, key)
-	}
-	known.count++
-	if facts := len(strings.Join(found.Facts, "")); known.machine == nil || facts > known.facts {
-		known.machine, known.facts = m.DeepCopy(), facts
-	}
-}
-
-func (w *worst) most() *sample {
-	most := w.groups[w.order[0]]
-	for _, key := range w.order {
-		if w.groups[key].count > most.count {
-			most = w.groups[key]
-		}
-	}
-	return most
-}
-
 // collect adds each Machine of a Cluster to one of the worst; nil for a Machine that does not count.
 func (f *Finder) collect(ctx context.Context, ref Reference, to func(*clusterv1.Machine) *worst) error {
 	return f.Machines(ctx, ref.Namespace, ref.Cluster, func(page []clusterv1.Machine) error {
@@ -235,22 +193,6 @@ func (f *Finder) collect(ctx context.Context, ref Reference, to func(*clusterv1.
 		}
 		return nil
 	})
-}
-
-// worstMachine is what most of the Machines that are not well wait for; nil if all are well.
-func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
-	if w.all == 0 {
-		return nil, nil
-	}
-	m := w.most().machine
-	found, err := f.machine(ctx, m)
-	if found != nil {
-		found.Others = w.all - 1
-		if ref := ReferenceOf(m); found.Object != ref {
-			found.Facts = append(found.Facts, fmt.Sprintf("It is about %s", ref))
-		}
-	}
-	return found, err
 }
 
 // inProgress is a rollout or a change of size without a Machine that is not well.
@@ -337,11 +279,17 @@ func (f *Finder) readCluster(ctx context.Context, ref Reference) (*clusterv1.Clu
 // cluster is what a Cluster waits for: itself first, then its workers. While it is being deleted, only its deletion counts.
 func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {
 	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	if found := kept(ref, c); found != nil {
+		return found, nil
+	}
 	deleting := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterDeletingCondition)
 	if deleting != nil && deleting.Status == metav1.ConditionTrue {
 		return f.deletedCluster(ctx, ref, c, *deleting)
 	}
 	if found := clusterItself(c); found != nil {
+		return found, nil
+	}
+	if found, _ := f.kubeconfig(ctx, c); found != nil {
 		return found, nil
 	}
 	first, others, err := f.deployments(ctx, c)
@@ -378,8 +326,8 @@ func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error
 	return f.worstMachine(ctx, w)
 }
 
-// deployments is what the first MachineDeployment waits for, and how many other objects do. The Machines are read once for all
-// MachineDeployments, and other objects for the first alone.
+// deployments is what the first MachineDeployment waits for that somebody has to act on, or if there is none, the first that is not
+// well, and how many other objects wait. The Machines are read once for all MachineDeployments, and other objects for one alone.
 func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
 	var owners []owner
 	machines := map[string]*worst{}
@@ -398,20 +346,32 @@ func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, o := range owners {
-		w := machines[o.ref.Name]
-		found := o.problem()
-		switch {
-		case found == nil && w.all == 0:
-		case first != nil:
-			others += max(w.all, 1)
-		default:
-			if first, err = f.ofOwner(ctx, o, w); err != nil {
-				return nil, 0, err
-			}
+	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.ref.Name].all == 0 })
+	if len(owners) == 0 {
+		return nil, 0, nil
+	}
+	at := max(0, slices.IndexFunc(owners, func(o owner) bool { return o.waitsForSomebody(machines[o.ref.Name]) }))
+	for i, o := range owners {
+		if i != at {
+			others += max(machines[o.ref.Name].all, 1)
 		}
 	}
-	return first, others, nil
+	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].ref.Name])
+	return first, others, err
+}
+
+// waitsForSomebody reports whether somebody has to act on an owner or its Machines, as far as their own conditions have it.
+func (o owner) waitsForSomebody(w *worst) bool {
+	for _, found := range []*Finding{o.itself(), o.blocked(), o.overdue()} {
+		if found != nil {
+			return found.waitsForSomebody()
+		}
+	}
+	if w.all > 0 {
+		return w.waitsForSomebody()
+	}
+	found := o.inProgress()
+	return found != nil && found.waitsForSomebody()
 }
 
 // ofOwner is what an owner in a Cluster that is well waits for, with what its Machines wait for.
@@ -440,6 +400,9 @@ func SetProblem(set *clusterv1.MachineSet) *Finding { return ownerOfSet(set).pro
 
 // ClusterProblem is the same of a Cluster.
 func ClusterProblem(c *clusterv1.Cluster) *Finding {
+	if found := kept(Reference{"Cluster", c.Namespace, c.Name, c.Name}, c); found != nil {
+		return found
+	}
 	if found := clusterItself(c); found != nil {
 		return found
 	}

@@ -29,7 +29,7 @@ const firstReconcile = time.Minute
 // Answer answers why for an object.
 func (f *Finder) Answer(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
 	answer, err := f.answer(ctx, kind, key)
-	if found := answer.Finding; found != nil && found.Condition.Type == "" && f.Now.Sub(found.Condition.LastTransitionTime.Time) < firstReconcile {
+	if found := answer.Finding; found != nil && found.unreconciled && f.Now.Sub(found.Condition.LastTransitionTime.Time) < firstReconcile {
 		found.Actor, found.Help, found.Command = reason.Drover, "it was created just now", ""
 	}
 	return answer, err
@@ -67,7 +67,13 @@ func (f *Finder) answerCluster(ctx context.Context, key client.ObjectKey) (Answe
 		return Answer{}, err
 	}
 	found, err := f.cluster(ctx, c)
-	return answer(Reference{"Cluster", c.Namespace, c.Name, c.Name}, c.Status.Phase, found), err
+	a := answer(Reference{"Cluster", c.Namespace, c.Name, c.Name}, c.Status.Phase, found)
+	if found == nil && err == nil {
+		if _, note := f.kubeconfig(ctx, c); note != "" {
+			a.Notes = append(a.Notes, note)
+		}
+	}
+	return a, err
 }
 
 func (f *Finder) answerDeployment(ctx context.Context, key client.ObjectKey) (Answer, error) {
@@ -106,6 +112,9 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		return Answer{}, err
 	}
 	ref, conditions := referenceOf(o), object.Conditions(o)
+	if found := kept(ref, o); found != nil {
+		return answer(ref, "", found), nil
+	}
 	if len(conditions) == 0 {
 		if withoutConditions(kind) {
 			return Answer{}, fmt.Errorf("%s has no conditions: ask about an object that uses it, as a machinedeployment or a machine", kind.Title())

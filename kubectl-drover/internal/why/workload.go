@@ -18,7 +18,7 @@ import (
 
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/quantity"
+	"drover.io/runtime/quantity"
 	"drover.io/runtime/spelling"
 )
 
@@ -101,14 +101,6 @@ func budgetsIn(message string) []client.ObjectKey {
 	return keys
 }
 
-// are is the beginning of a sentence about a number of pods.
-func are(pods int32) string {
-	if pods == 1 {
-		return "1 pod is"
-	}
-	return quantity.Of(pods, "pod") + " are"
-}
-
 func describeBudget(b *policyv1.PodDisruptionBudget) string {
 	wants := "an unset minimum"
 	switch {
@@ -118,7 +110,7 @@ func describeBudget(b *policyv1.PodDisruptionBudget) string {
 		wants = "maxUnavailable " + b.Spec.MaxUnavailable.String()
 	}
 	s := b.Status
-	healthy, expected := are(s.CurrentHealthy), are(s.ExpectedPods)
+	healthy, expected := quantity.Are(s.CurrentHealthy, "pod"), quantity.Are(s.ExpectedPods, "pod")
 	if s.CurrentHealthy > s.ExpectedPods { // pods without a controller are not expected
 		return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %s healthy, and %d may be evicted now", b.Namespace, b.Name, wants, healthy, s.DisruptionsAllowed)
 	}

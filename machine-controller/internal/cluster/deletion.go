@@ -20,6 +20,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/quantity"
 	"drover.io/runtime/results"
 )
 
@@ -70,7 +71,8 @@ func (p deletion) workers(ctx context.Context, s *state) (bool, error) {
 		return true, nil
 	}
 	s.deletion = progress{clusterv1.ClusterDeletingWaitingForWorkersDeletionReason,
-		fmt.Sprintf("Waiting for %d MachineDeployments, %d MachineSets and %d worker Machines to be deleted", len(w.deployments), len(w.sets), left)}
+		fmt.Sprintf("Waiting for %s, %s and %s to be deleted",
+			quantity.Of(len(w.deployments), "MachineDeployment"), quantity.Of(len(w.sets), "MachineSet"), quantity.Of(left, "worker Machine"))}
 	var errs []error
 	for _, md := range w.deployments {
 		errs = append(errs, p.delete(ctx, "MachineDeployment", md))

@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/predicates"
 )
@@ -64,6 +65,21 @@ func (e *ForbiddenError) Error() string {
 
 // Unwrap returns the API server's own refusal.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// TemplateMissingError means that a template does not exist. The API server's own NotFound is in it.
+type TemplateMissingError struct {
+	Kind string
+	Key  client.ObjectKey
+	Err  error
+}
+
+// Error has what helps.
+func (e *TemplateMissingError) Error() string {
+	return fmt.Sprintf("%s %q does not exist in namespace %q: create it, or name another in spec.template", e.Kind, e.Key.Name, e.Key.Namespace)
+}
+
+// Unwrap returns the API server's own answer.
+func (e *TemplateMissingError) Unwrap() error { return e.Err }
 
 // MaxElements is how many objects, arrays and values an object may have that is read as a whole from the API server.
 const MaxElements = 20_000

@@ -38,13 +38,16 @@ type Template struct {
 	*unstructured.Unstructured
 }
 
-// Get returns the referenced template; a missing one is the API server's NotFound.
+// Get returns the referenced template; a missing one is a [*TemplateMissingError].
 func (t *Templates) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*Template, error) {
 	if err := CheckTemplate(ref.GroupKind()); err != nil {
 		return nil, err
 	}
 	object, err := t.read(ctx, namespace, ref)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &TemplateMissingError{ref.Kind, client.ObjectKey{Namespace: namespace, Name: ref.Name}, err}
+	case err != nil:
 		return nil, err
 	}
 	return &Template{object}, nil

@@ -19,6 +19,7 @@ import (
 
 	"drover.io/machine-controller/internal/paging"
 	"drover.io/runtime/drainplan"
+	"drover.io/runtime/quantity"
 )
 
 // budgets reads the PodDisruptionBudgets of a Namespace once per pass, when the first Pod of it is about to be
@@ -118,7 +119,7 @@ func (b *budget) misconfiguration() string {
 		return "maxUnavailable is " + m.String()
 	}
 	if s := b.Status; !b.syncFailed() && s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods {
-		return fmt.Sprintf("it requires %d of %d Pods to be healthy", s.DesiredHealthy, s.ExpectedPods)
+		return fmt.Sprintf("it requires %d of %s to be healthy", s.DesiredHealthy, quantity.Of(s.ExpectedPods, "Pod"))
 	}
 	return ""
 }

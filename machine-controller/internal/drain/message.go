@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/runtime/quantity"
 )
 
 const (
@@ -29,7 +31,7 @@ func (p Progress) Message() string {
 		others += len(g.Pods)
 	}
 	if others > 0 {
-		lines = append(lines, fmt.Sprintf("* %s for other reasons", count("more Pod", others)))
+		lines = append(lines, fmt.Sprintf("* %s for other reasons", quantity.Of(others, "more Pod")))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -90,11 +92,4 @@ func list(noun string, keys []types.NamespacedName) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-func count(noun string, n int) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

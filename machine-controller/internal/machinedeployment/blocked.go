@@ -5,7 +5,6 @@ package machinedeployment
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
@@ -34,9 +33,7 @@ func (r *Reconciler) observeRolloutBlocked(ctx context.Context, s *state) error 
 	for _, ref := range refs {
 		_, err := r.Templates.Get(ctx, s.deployment.Namespace, ref)
 		switch {
-		case apierrors.IsNotFound(err):
-			s.missingTemplate = fmt.Sprintf("%s %q does not exist in namespace %q: create it, or name another in spec.template", ref.Kind, ref.Name, s.deployment.Namespace)
-		case contract.IsMisconfigured(err):
+		case apierrors.IsNotFound(err), contract.IsMisconfigured(err):
 			s.missingTemplate = err.Error()
 		case err != nil:
 			return err

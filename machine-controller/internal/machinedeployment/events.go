@@ -10,11 +10,12 @@ import (
 
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/runtime/quantity"
 )
 
 func created(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) {
 	recorder.Eventf(md, set, corev1.EventTypeNormal, "SuccessfulCreate", "CreateMachineSet",
-		"Created MachineSet %s with %d replicas", set.Name, *set.Spec.Replicas)
+		"Created MachineSet %s with %s", set.Name, quantity.Of(*set.Spec.Replicas, "replica"))
 }
 
 func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, action rollout.Action) {

@@ -13,6 +13,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/runtime/quantity"
 )
 
 // setProgressing sets the condition Progressing.
@@ -99,5 +100,5 @@ func waitMessage(s *state) string {
 			joining++
 		}
 	}
-	return fmt.Sprintf("%d Machines have no Node yet", joining)
+	return fmt.Sprintf("%s %s no Node yet", quantity.Of(joining, "Machine"), quantity.Verb(joining, "has", "have"))
 }

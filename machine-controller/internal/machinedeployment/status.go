@@ -5,7 +5,6 @@ package machinedeployment
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -19,6 +18,7 @@ import (
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/quantity"
 )
 
 // writeStatus writes the status, unless that can wait.
@@ -73,7 +73,7 @@ func setStatus(s *state, now time.Time) {
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
-	machineowner.SetDeleting(s.deployment, fmt.Sprintf("%d MachineSets with %d Machines", len(s.sets), len(s.machines)), s.blocked)
+	machineowner.SetDeleting(s.deployment, quantity.Of(len(s.sets), "MachineSet")+" with "+quantity.Of(len(s.machines), "Machine"), s.blocked)
 	setProgressing(s, now)
 	clearRolledBack(s.deployment)
 	status.SetTypedPhase(phaseOf(s.deployment))

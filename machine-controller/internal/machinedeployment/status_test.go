@@ -88,7 +88,7 @@ func TestStatus(t *testing.T) {
 			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, stale: 1, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
 				{"False", notRolling, ""}, {"False", notUp, ""},
-				{"True", downReason, "Scaling down from 4 to 3 replicas; 1 Machines have been deleting for more than 15m"},
+				{"True", downReason, "Scaling down from 4 to 3 replicas; 1 Machine has been deleting for more than 15m"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},

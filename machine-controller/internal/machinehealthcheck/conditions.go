@@ -16,6 +16,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/machinehealthcheck/external"
+	"drover.io/runtime/quantity"
 )
 
 // Types and reasons are upstream's, and those below; docs/reference/machinehealthcheck.md lists them all.
@@ -63,8 +64,8 @@ func setRemediationAllowed(s *state) {
 	case !s.decided:
 	case s.decision.Restricted:
 		setNotAllowed(s.check, clusterv1.MachineHealthCheckTooManyUnhealthyReason, fmt.Sprintf(
-			"%d of %d Machines are unhealthy, which is outside %s: find out what they have in common, or annotate single Machines with %s",
-			s.decision.Unhealthy, s.decision.Expected, triggerText(s), clusterv1.MachineSkipRemediationAnnotation))
+			"%d of %s %s unhealthy, which is outside %s: find out what they have in common, or annotate single Machines with %s",
+			s.decision.Unhealthy, quantity.Of(s.decision.Expected, "Machine"), quantity.Verb(s.decision.Unhealthy, "is", "are"), triggerText(s), clusterv1.MachineSkipRemediationAnnotation))
 	case len(s.decision.Full) > 0:
 		setNotAllowed(s.check, BudgetUsedReason, "Unhealthy Machines wait because as many as allowed are being replaced: "+fullText(s))
 	default:

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/runtime/quantity"
 )
 
 // slowDeletionAfter is how long a Machine may be deleting until its owner reports it.
@@ -39,7 +41,7 @@ func SetScalingDown(object Object, in ScaleDown) {
 		if condition.Message != "" {
 			condition.Message += "; "
 		}
-		condition.Message += fmt.Sprintf("%d Machines have been deleting for more than 15m", slow)
+		condition.Message += fmt.Sprintf("%s %s been deleting for more than 15m", quantity.Of(slow, "Machine"), quantity.Verb(slow, "has", "have"))
 	}
 	conditions.Set(object, condition)
 }

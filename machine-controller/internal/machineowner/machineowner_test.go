@@ -53,7 +53,7 @@ func TestSetScalingDown(t *testing.T) {
 		"it reports no block of a complete one": {ScaleDown{Desired: 2, Current: 2, Blocked: "no claim"}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it reports slow deletions": {
 			ScaleDown{Desired: 1, Current: 3, Machines: []*clusterv1.Machine{deletingFor(16 * time.Minute), deletingFor(15 * time.Minute), {}}},
-			condition{"True", clusterv1.ScalingDownReason, "Scaling down from 3 to 1 replicas; 1 Machines have been deleting for more than 15m"},
+			condition{"True", clusterv1.ScalingDownReason, "Scaling down from 3 to 1 replicas; 1 Machine has been deleting for more than 15m"},
 		},
 		"it reports slow deletions alone": {
 			ScaleDown{Machines: []*clusterv1.Machine{deletingFor(time.Hour), deletingFor(time.Hour)}},

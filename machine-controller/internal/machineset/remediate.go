@@ -30,6 +30,7 @@ import (
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/quantity"
 	"drover.io/runtime/results"
 )
 
@@ -171,7 +172,7 @@ func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1
 	if plan.message, err = r.replacementBlocked(ctx, s); err != nil || plan.message != "" {
 		return plan, err
 	}
-	plan.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
+	plan.message = fmt.Sprintf("Waiting because at most %s replaced at once", quantity.Are(limit, "Machine"))
 	plan.now, plan.wait = remediation.WithinBudget(candidates, s.machines, health.InFlightReplacements(s.set), limit)
 	err = r.checkGuard(ctx, s, &plan)
 	return plan, err

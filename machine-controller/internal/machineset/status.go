@@ -5,7 +5,6 @@ package machineset
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/quantity"
 )
 
 // writeStatus writes the status, unless that can wait.
@@ -61,7 +61,7 @@ func setStatus(s *state, now time.Time) {
 		Desired: desiredReplicas(s.set), Current: len(s.machines), Blocked: s.scaleDownBlocked, Machines: s.machines, Now: now,
 	})
 	machineowner.SetRemediating(s.set, s.machines)
-	machineowner.SetDeleting(s.set, fmt.Sprintf("%d Machines", len(s.machines)), s.blocked)
+	machineowner.SetDeleting(s.set, quantity.Of(len(s.machines), "Machine"), s.blocked)
 }
 
 func setCounts(s *state) {

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"drover.io/runtime/quantity"
 )
 
 // rollingOut is true until only the current set has, or is to have, Machines.
@@ -71,15 +73,17 @@ func (p *plan) wait(actions []Action) Wait {
 
 func (p *plan) idle() Wait {
 	if missing := p.current.Replicas - p.current.Available; missing > 0 {
-		return Wait{WaitingForNewMachines, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, p.current.Replicas, p.current.Name)}
+		return Wait{WaitingForNewMachines, fmt.Sprintf("%d of %s of MachineSet %q %s not available yet",
+			missing, quantity.Of(p.current.Replicas, "Machine"), p.current.Name, quantity.Verb(missing, "is", "are"))}
 	}
 	for _, e := range p.entries {
 		if e.inProgress() || e.Unobserved || e.Terminating {
-			return Wait{WaitingForMachineSet, fmt.Sprintf("MachineSet %q has %d desired and %d reported Machines; %d are being deleted", e.Name, e.Replicas, e.Reported, e.Deleting)}
+			return Wait{WaitingForMachineSet, fmt.Sprintf("MachineSet %q has %d desired and %s; %d %s being deleted",
+				e.Name, e.Replicas, quantity.Of(e.Reported, "reported Machine"), e.Deleting, quantity.Verb(e.Deleting, "is", "are"))}
 		}
 	}
 	if p.state.onDelete() {
 		return Wait{WaitingForDeletion, "Machines of old MachineSets are replaced after they are deleted (OnDelete)"}
 	}
-	return Wait{WaitingForAvailability, fmt.Sprintf("at least %d Machines must stay available", p.state.minAvailable())}
+	return Wait{WaitingForAvailability, fmt.Sprintf("at least %s must stay available", quantity.Of(p.state.minAvailable(), "Machine"))}
 }

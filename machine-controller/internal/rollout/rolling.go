@@ -3,7 +3,11 @@
 
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+
+	"drover.io/runtime/quantity"
+)
 
 // growCurrent adds replicas to the current set as far as surge allows.
 func growCurrent(p *plan) {
@@ -13,7 +17,7 @@ func growCurrent(p *plan) {
 		return
 	}
 	n := min(p.available(), p.state.Replicas-cur.target)
-	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", p.state.ceiling()-p.available(), p.state.ceiling()))
+	cur.raise(n, fmt.Sprintf("%d of at most %s exist", p.state.ceiling()-p.available(), quantity.Of(p.state.ceiling(), "Machine")))
 }
 
 // growOldSets gives an increase of spec.replicas to the old sets for as long as no Machine of the current set is available:

@@ -3,7 +3,11 @@
 
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+
+	"drover.io/runtime/quantity"
+)
 
 // lowerAnnotated applies a decrease of spec.replicas to the Machines with the delete-machine annotation, in any set: the
 // client that annotated them has drained them already, and expects that the decrease deletes them. Without a decrease the
@@ -34,7 +38,7 @@ func limitCurrent(p *plan) {
 // removing no more than the unavailable replicas of a set costs no available Machine; once all are available, what exceeds
 // the ceiling is more than must be available.
 func shrink(p *plan) {
-	reason := fmt.Sprintf("more than the %d Machines that may exist", p.state.ceiling())
+	reason := fmt.Sprintf("more than the %s that may exist", quantity.Of(p.state.ceiling(), "Machine"))
 	for _, part := range []struct {
 		of   func(*setPlan) int32
 		note string

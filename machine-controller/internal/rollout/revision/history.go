@@ -58,6 +58,9 @@ func find(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, wanted 
 		}
 	}
 	slices.SortFunc(earlier, func(a, b *clusterv1.MachineSet) int { return cmp.Compare(Of(b), Of(a)) })
+	if number, err := strconv.ParseInt(wanted, 10, 64); err == nil && number > Of(md) && len(earlier) == 0 {
+		return nil, fmt.Errorf("%s is %q, but the newest revision is %d", RollbackAnnotation, wanted, Of(md))
+	}
 	if len(earlier) == 0 {
 		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s sets how many are", HistoryLimitAnnotation)
 	}

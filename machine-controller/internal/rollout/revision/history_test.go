@@ -4,6 +4,7 @@
 package revision
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -112,5 +113,18 @@ func TestSet(t *testing.T) {
 	want := map[string]string{clusterv1.RevisionAnnotation: "9", UpstreamHistoryAnnotation: "2,5"}
 	if diff := cmp.Diff(want, set.Annotations); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestRestoreBlamesTheLimitOnlyForWhatItRemoved: a revision above the newest one never was, however many are kept.
+func TestRestoreBlamesTheLimitOnlyForWhatItRemoved(t *testing.T) {
+	t.Parallel()
+	for wanted, limit := range map[string]bool{"previous": true, "1": true, "99": false} {
+		md := annotated()
+		md.Annotations[RollbackAnnotation], md.Annotations[clusterv1.RevisionAnnotation] = wanted, "7"
+		_, err := Restore(md, []*clusterv1.MachineSet{numbered("7", "v1.36.2")})
+		if err == nil || strings.Contains(err.Error(), HistoryLimitAnnotation) != limit {
+			t.Errorf("%s: error %v", wanted, err)
+		}
 	}
 }

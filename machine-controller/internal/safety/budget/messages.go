@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"drover.io/machine-controller/internal/safety/policy"
+	"drover.io/runtime/quantity"
 )
 
 // Reasons of refusals.
@@ -34,20 +35,20 @@ const deleteManually = "to replace one anyway, delete the Machine"
 
 func wouldOvershoot(owner Owner, most int) *Refusal {
 	return &Refusal{ReasonOvershoot, fmt.Sprintf(
-		"%s may have at most %d Machines, for %d replicas, a surge of %d and the margin of --safety-up or a MachinePolicy: look who else creates Machines for it, or delete the surplus",
-		owner.Title, most, owner.Desired, owner.Surge)}
+		"%s may have at most %s, for %s, a surge of %d and the margin of --safety-up or a MachinePolicy: look who else creates Machines for it, or delete the surplus",
+		owner.Title, quantity.Of(most, "Machine"), quantity.Of(owner.Desired, "replica"), owner.Surge)}
 }
 
 func tooManyPending(where string, p policy.Settings, field string, most int) *Refusal {
 	return &Refusal{ReasonMaxPending, fmt.Sprintf(
-		"%s may have at most %d pending Machines (MachinePolicy %q, spec.creation.%s): more follow as these join; if they do not, see their conditions",
-		where, most, p.Name, field)}
+		"%s may have at most %s (MachinePolicy %q, spec.creation.%s): more follow as these join; if they do not, see their conditions",
+		where, quantity.Of(most, "pending Machine"), p.Name, field)}
 }
 
 func tooManyUnhealthy(unhealthy, all int, p policy.Settings) *Refusal {
 	return &Refusal{ReasonTooManyUnhealthy, fmt.Sprintf(
-		"%d of %d Machines are unhealthy, more than %s %s: look for a common cause such as the network; nothing is replaced until fewer are; %s",
-		unhealthy, all, source(p, "stopAboveUnhealthy"), p.StopAbove, deleteManually)}
+		"%d of %s %s unhealthy, more than %s %s: look for a common cause such as the network; nothing is replaced until fewer are; %s",
+		unhealthy, quantity.Of(all, "Machine"), quantity.Verb(unhealthy, "is", "are"), source(p, "stopAboveUnhealthy"), p.StopAbove, deleteManually)}
 }
 
 func domainDown(name string, unhealthy int) *Refusal {
@@ -60,8 +61,8 @@ func budgetUsed(where, field string, share policy.IntOrPercent, most int) *Refus
 		return &Refusal{ReasonBudgetUsed, fmt.Sprintf("%s may have no Machines replaced (%s %s); %s", where, field, share, deleteManually)}
 	}
 	return &Refusal{ReasonBudgetUsed, fmt.Sprintf(
-		"%s may have at most %d Machines replaced at once (%s %s): waiting until those under way have gone and the new ones have been healthy for a while; if that lasts, see their conditions",
-		where, most, field, share)}
+		"%s may have at most %s replaced at once (%s %s): waiting until those under way have gone and the new ones have been healthy for a while; if that lasts, see their conditions",
+		where, quantity.Of(most, "Machine"), field, share)}
 }
 
 // source names the MachinePolicy and field of a limit.

@@ -15,6 +15,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/machine-controller/internal/safety/policy"
+	"drover.io/runtime/quantity"
 )
 
 // Input is the state that a freeze is decided on.
@@ -114,6 +115,6 @@ func frozenByInvalidAnnotation(owner budget.Owner, value string) string {
 
 func overshot(owner budget.Owner, end int) string {
 	return fmt.Sprintf(
-		"%s has had too many Machines for %d replicas and a surge of %d: no Machines are created or replaced until there are %d or fewer; look who else creates Machines for it, delete the surplus, or set the annotation %s to \"false\"",
-		owner.Title, owner.Desired, owner.Surge, end, policyv1.FreezeAnnotation)
+		"%s has had too many Machines for %s and a surge of %d: no Machines are created or replaced until there are %d or fewer; look who else creates Machines for it, delete the surplus, or set the annotation %s to \"false\"",
+		owner.Title, quantity.Of(owner.Desired, "replica"), owner.Surge, end, policyv1.FreezeAnnotation)
 }

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/api/reason"
+)
+
+// kept is the finding of an object whose controllers have done what its deletion needs, and which the finalizers of others keep;
+// nil for any other. No condition has that: a controller does not write to an object once it has removed its finalizer.
+func kept(ref Reference, o metav1.Object) *Finding {
+	finalizers := o.GetFinalizers()
+	if o.GetDeletionTimestamp().IsZero() || len(finalizers) == 0 || slices.ContainsFunc(finalizers, ofItsController) {
+		return nil
+	}
+	noun, help := "finalizer", "see why its controller does not remove it; if that controller is gone for good, remove it"
+	if len(finalizers) > 1 {
+		noun, help = "finalizers", "see why their controllers do not remove them; if a controller is gone for good, remove its own"
+	}
+	return &Finding{
+		Object: ref, Condition: metav1.Condition{LastTransitionTime: *o.GetDeletionTimestamp()},
+		Meaning: fmt.Sprintf("its deletion waits for nothing but the %s %s, of another project than Drover and Cluster API", noun, strings.Join(finalizers, ", ")),
+		Actor:   reason.FinalizerOwner,
+		Help:    help + " from metadata.finalizers by hand",
+		Command: command("kubectl edit "+strings.ToLower(ref.Kind)+" {name} --namespace {namespace}", ref),
+	}
+}
+
+// ofItsController reports whether a finalizer is one of Drover, Cluster API or its providers, or of the API server itself, by its
+// domain, as machine.cluster.x-k8s.io and infrastructure.drover.io/machine.
+func ofItsController(finalizer string) bool {
+	domain, _, _ := strings.Cut(finalizer, "/")
+	if domain == metav1.FinalizerDeleteDependents || domain == metav1.FinalizerOrphanDependents {
+		return true
+	}
+	return slices.ContainsFunc([]string{"cluster.x-k8s.io", "drover.io"}, func(own string) bool {
+		return domain == own || strings.HasSuffix(domain, "."+own)
+	})
+}
+
+// keptObject is that the object of a provider is kept by finalizers of others while the deletion of a Machine waits for it; nil if
+// it is not, or cannot be read.
+func (f *Finder) keptObject(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference) *Finding {
+	if !ref.IsDefined() {
+		return nil
+	}
+	o, err := f.Referenced(ctx, m.Namespace, ref)
+	if err != nil || o == nil {
+		return nil
+	}
+	return kept(referenceOf(o), o)
+}

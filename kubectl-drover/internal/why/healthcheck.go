@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/kubectl-drover/internal/object"
+)
+
+// notReplaced is why a MachineHealthCheck does not have a Machine replaced that it finds unhealthy: the condition of the check,
+// which has the limit in numbers. It is nil while the check does, and without permission to read it.
+func (f *Finder) notReplaced(ctx context.Context, m *clusterv1.Machine) (*Finding, error) {
+	if c := condition(m, clusterv1.MachineHealthCheckSucceededCondition); c == nil || c.Status != metav1.ConditionFalse {
+		return nil, nil //nolint:nilnil // it is healthy
+	}
+	for _, kind := range []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition} {
+		if c := condition(m, kind); c != nil && c.Status == metav1.ConditionFalse {
+			return nil, nil //nolint:nilnil // its replacement is requested
+		}
+	}
+	var found *Finding
+	err := object.Each(ctx, f.Reader, object.MachineHealthCheck, &clusterv1.MachineHealthCheckList{}, func(page *clusterv1.MachineHealthCheckList) error {
+		for i := range page.Items {
+			if check := &page.Items[i]; found == nil && selects(check, m) {
+				found = disallowed(check)
+			}
+		}
+		return nil
+	}, client.InNamespace(m.Namespace))
+	if err != nil && !object.IsForbidden(err) {
+		return nil, err
+	}
+	if found != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("It does not replace %s, which it finds unhealthy", ReferenceOf(m)))
+	}
+	return found, nil
+}
+
+func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector)
+	return err == nil && check.Spec.ClusterName == m.Spec.ClusterName && selector.Matches(labels.Set(m.Labels))
+}
+
+// disallowed is that a MachineHealthCheck has no Machine replaced now; nil if it has.
+func disallowed(check *clusterv1.MachineHealthCheck) *Finding {
+	ref := Reference{object.MachineHealthCheck.Kind, check.Namespace, check.Name, check.Spec.ClusterName}
+	for _, kind := range []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, policyv1.FailureDomainsHealthyCondition} {
+		if c := meta.FindStatusCondition(check.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			return of(ref, *c)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// maxCauses is how many different causes of Machines are looked into for one that somebody has to act on.
+const maxCauses = 3
+
+// worst collects what Machines wait for, and keeps of each cause one Machine.
+type worst struct {
+	groups map[string]*sample
+	order  []string
+	all    int
+}
+
+type sample struct {
+	machine *clusterv1.Machine
+	facts   int
+	count   int
+	// waitsForSomebody means that somebody has to act, as far as the conditions of the Machine have it.
+	waitsForSomebody bool
+}
+
+func (w *worst) add(m *clusterv1.Machine) {
+	found := Problem(m)
+	if found == nil {
+		return
+	}
+	w.all++
+	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not.
+	key := fmt.Sprintf("%s %s %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0)
+	known := w.groups[key]
+	if known == nil {
+		if w.groups == nil {
+			w.groups = map[string]*sample{}
+		}
+		known = &sample{waitsForSomebody: found.waitsForSomebody()}
+		w.groups[key], w.order = known, append(w.order, key)
+	}
+	known.count++
+	if facts := len(strings.Join(found.Facts, "")); known.machine == nil || facts > known.facts {
+		known.machine, known.facts = m.DeepCopy(), facts
+	}
+}
+
+// causes are the samples, those first that somebody has to act on, and of these the greatest group.
+func (w *worst) causes() []*sample {
+	var samples []*sample
+	for _, key := range w.order {
+		samples = append(samples, w.groups[key])
+	}
+	slices.SortStableFunc(samples, func(a, b *sample) int {
+		return cmp.Or(boolCompare(a.waitsForSomebody, b.waitsForSomebody), cmp.Compare(b.count, a.count))
+	})
+	return samples
+}
+
+// boolCompare has true first.
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// waitsForSomebody reports whether somebody has to act on one of the Machines, as far as their own conditions have it.
+func (w *worst) waitsForSomebody() bool {
+	return slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].waitsForSomebody })
+}
+
+// worstMachine is what most of the Machines wait for that somebody has to act on, or if there is none, most that are not well; nil
+// if all are well.
+func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
+	var first *Finding
+	causes := w.causes()
+	for _, cause := range causes[:min(len(causes), maxCauses)] {
+		found, err := f.machine(ctx, cause.machine)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			continue
+		}
+		found.Others = w.all - 1
+		if ref := ReferenceOf(cause.machine); found.Object != ref {
+			found.Facts = append(found.Facts, fmt.Sprintf("It is about %s", ref))
+		}
+		if found.waitsForSomebody() {
+			return found, nil
+		}
+		if first == nil {
+			first = found
+		}
+	}
+	return first, nil
+}
