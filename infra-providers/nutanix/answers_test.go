@@ -13,6 +13,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inventory"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 )
 
@@ -110,6 +111,38 @@ func TestAVolumeGroupIsAttachedAgain(t *testing.T) {
 	if !driver.IsNotFound(err) || !exists() {
 		t.Errorf("got %v, want it to be deleted and the volume group to exist", err)
 	}
+}
+
+// TestAFailedRemovalIsNoticed behind the inventory, whose lists show the removal that has begun.
+func TestAFailedRemovalIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 10})
+	d := w.connect(t)
+	created := patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
+	id := identity
+	id.ProviderID = created.ProviderID
+	kept := inventory.New(d, inventory.Options{Interval: time.Minute, Unsettled: 5 * time.Second, Now: w.clock.Now, Changed: func(driver.Identity) {}})
+	w.cloud.FailNext(nutanixfake.Fault{Removal: "VM_IS_PROTECTED"})
+	state := driver.Running
+	for range 60 { // five minutes
+		if state != driver.Stopping { // as the reconciler does
+			if err := kept.Delete(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.clock.Advance(5 * time.Second)
+		found, err := kept.Get(t.Context(), id)
+		if driver.IsNotFound(err) {
+			return // it was requested again
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state = found.State; state != driver.Stopping && !strings.Contains(found.Message, "VM_IS_PROTECTED") {
+			t.Errorf("got %+v, want the reason", found)
+		}
+	}
+	t.Error("the removal that failed is not requested again")
 }
 
 // TestAFailedRemovalIsTold: the task of a deletion, or of a detachment of a volume group, has failed after it was accepted. It is

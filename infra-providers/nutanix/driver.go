@@ -158,6 +158,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			if d.changes.Has(instance.ID) {
 				instance.State, instance.PollAfter = driver.Stopping, pollInterval
 			}
+			instance.Message = cmp.Or(d.removalFailure(virtualMachine{Vm: vm, instance: instance}), instance.Message)
 			if instance.State == driver.Stopped && d.clock.Since(instance.Created) < startWindow {
 				continue
 			}

@@ -134,6 +134,42 @@ func TestMissingInAListIsReadDirectly(t *testing.T) {
 	}
 }
 
+// rememberedRemovals has lists that show each instance as being removed, which the driver believes until it reads one.
+type rememberedRemovals struct{ driver.Driver[fake.Config] }
+
+func (r rememberedRemovals) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		for instance, err := range r.Driver.List(ctx, owner) {
+			instance.State = driver.Stopping
+			if !yield(instance, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestFailedRemovalIsRead within an interval, although the lists show that it goes on.
+func TestFailedRemovalIsRead(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(1)
+	v := New[fake.Config](rememberedRemovals{b.cloud}, b.options)
+	v.keep(driver.Instance{
+		ID: "x", ProviderID: request(0).Identity.ProviderID, Identity: request(0).Identity, State: driver.Stopping,
+	})
+	for range 15 {
+		b.pass(5 * time.Second)
+		found, err := v.Get(t.Context(), request(0).Identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.State == driver.Running {
+			return
+		}
+	}
+	t.Errorf("it is never read: %d reads", b.cloud.Snapshot().Calls["get"])
+}
+
 // namelessLists has lists that name no owner, as those of a cloud without tags do once a restore lost the UID of a machine.
 type namelessLists struct{ driver.Driver[fake.Config] }
 

@@ -78,7 +78,11 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 				changed = append(changed, known.instance.Identity) // whose machine loses the instance
 			}
 		}
-		v.put(&entry{instance: instance, deleted: known != nil && known.deleted})
+		next := &entry{instance: instance}
+		if known != nil {
+			next.fresh, next.deleted = known.fresh, known.deleted
+		}
+		v.put(next)
 	}
 	for providerID, known := range v.entries {
 		if _, ok := listed[providerID]; ok || !known.fresh.Before(began) {
@@ -127,15 +131,22 @@ func (v *Inventory[C]) refusal() error {
 	return v.refused
 }
 
-// find returns an entry that is not stale. While lists fail, one that starts or stops is out of date after an interval.
+// find returns an entry that is not stale or doubtful. While lists fail, one that starts or stops is out of date after an
+// interval.
 func (v *Inventory[C]) find(id driver.Identity) (driver.Instance, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.lookup(id)
-	if known == nil || known.stale || unsettled(known.instance) && v.isOutdated(known) {
+	if known == nil || known.stale || v.isDoubtful(known) || unsettled(known.instance) && v.isOutdated(known) {
 		return driver.Instance{}, false
 	}
 	return known.instance, true
+}
+
+// isDoubtful reports whether an entry that stops was not read by itself for an interval. A driver may list what it knows of a
+// removal that has begun, and only a direct read shows that this has failed.
+func (v *Inventory[C]) isDoubtful(known *entry) bool {
+	return known.instance.State == driver.Stopping && !known.instance.StepDue && v.options.Now().Sub(known.fresh) > v.options.Interval
 }
 
 // isOutdated reports whether an entry was neither listed nor read for an interval.
