@@ -4,6 +4,8 @@
 package anexia_test
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,35 @@ func TestListsNoticeWhatStops(t *testing.T) {
 	}
 	if reads := w.cloud.Calls()[infoRead] - before; reads > 3 {
 		t.Errorf("%d reads", reads)
+	}
+}
+
+// TestListsSurviveOneThatCannotBeRead: the others are still read.
+func TestListsSurviveOneThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	create(t, w)
+	d := w.connect(t)
+	list := func() (states []driver.State, failed error) {
+		for listed, err := range d.List(t.Context(), driver.Owner{}) {
+			if err != nil {
+				return nil, err
+			}
+			states = append(states, listed.State)
+		}
+		return states, nil
+	}
+	if states, err := list(); err != nil || !slices.Equal(states, []driver.State{driver.Running}) {
+		t.Fatalf("got %v, %v", states, err)
+	}
+	w.clock.Advance(time.Hour / 4)
+	w.cloud.Fail(anexiafake.Fault{Operation: infoRead, Status: http.StatusInternalServerError})
+	if states, err := list(); err != nil || !slices.Equal(states, []driver.State{driver.Running}) {
+		t.Errorf("while it cannot be read: got %v, %v", states, err)
+	}
+	w.cloud.Stop()
+	if states, err := list(); err != nil || !slices.Equal(states, []driver.State{driver.Stopped}) {
+		t.Errorf("after that: got %v, %v", states, err)
 	}
 }
 

@@ -89,7 +89,9 @@ type Driver struct {
 	// absent has the host names that no list had a moment ago.
 	absent expiring.Map[string, struct{}]
 	// infos has what was read of virtual machines that run, templates those that were found.
-	infos     expiring.Map[string, *info]
+	infos expiring.Map[string, *info]
+	// last has the same for longer, for lists in which one cannot be read.
+	last      expiring.Map[string, *info]
 	templates expiring.Map[string, any]
 }
 
@@ -120,6 +122,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 	d.conflicts.Clock, d.conflicts.TTL = options.Clock, conflictTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
 	d.infos.Clock, d.infos.TTL = options.Clock, infoTime
+	d.last.Clock, d.last.TTL = options.Clock, memoryTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime
 	return d, nil
 }
@@ -290,6 +293,9 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord)
 		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
+	if last, ok := d.last.Get(listed.Identifier); ok && isFailure(err) { // of this one: the others are listed all the same
+		return d.toInstance(last, entry.id, entry.record), nil
+	}
 	switch {
 	case err != nil:
 		return driver.Instance{}, err

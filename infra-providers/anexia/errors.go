@@ -76,6 +76,12 @@ func (e *apiError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
+// isFailure reports whether the Engine itself failed to answer a request.
+func isFailure(err error) bool {
+	failed, ok := errors.AsType[*apiError](err)
+	return ok && failed.documented && failed.status >= http.StatusInternalServerError
+}
+
 // isNotFound reports whether the Engine itself answered that something does not exist.
 func isNotFound(err error) bool {
 	failed, ok := errors.AsType[*apiError](err)

@@ -80,9 +80,11 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 func (d *Driver) remember(read *info, shown driver.Instance) {
 	if isSettled(shown) {
 		d.infos.Set(read.Identifier, read)
+		d.last.Set(read.Identifier, read)
 		return
 	}
 	d.infos.Delete(read.Identifier)
+	d.last.Delete(read.Identifier)
 }
 
 // isSettled reports whether a virtual machine runs and nothing more is awaited of it.
