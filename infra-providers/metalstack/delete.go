@@ -67,7 +67,7 @@ func (d *Driver) free(ctx context.Context, own driver.Instance) error {
 	had, _ := d.freed.Get(permanent(own.Identity))
 	for _, network := range current.Allocation.Networks {
 		if network != nil {
-			had = slices.Concat(had, network.Ips)
+			had = slices.Compact(slices.Sorted(slices.Values(slices.Concat(had, network.Ips))))
 		}
 	}
 	d.freed.Set(permanent(own.Identity), had) // also if the answer is lost
