@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/api/reason"
@@ -47,6 +48,15 @@ func ofItsController(finalizer string) bool {
 	})
 }
 
+// keptOfGroup is kept for objects of a group whose controllers have known finalizers. Those of a provider of another project may
+// have any domain, so its condition Ready is the answer.
+func keptOfGroup(o *unstructured.Unstructured) *Finding {
+	if group := o.GroupVersionKind().Group; group != clusterv1.GroupVersion.Group && !strings.HasSuffix(group, ".drover.io") {
+		return nil
+	}
+	return kept(referenceOf(o), o)
+}
+
 // keptObject is that the object of a provider is kept by finalizers of others while the deletion of a Machine waits for it; nil if
 // it is not, or cannot be read.
 func (f *Finder) keptObject(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference) *Finding {
@@ -57,5 +67,5 @@ func (f *Finder) keptObject(ctx context.Context, m *clusterv1.Machine, ref clust
 	if err != nil || o == nil {
 		return nil
 	}
-	return kept(referenceOf(o), o)
+	return keptOfGroup(o)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,6 +46,24 @@ func TestKeptByFinalizersOfOthers(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestFinalizerOfAProviderOfAnotherProject may be the one under which its controller deletes the instance.
+func TestFinalizerOfAProviderOfAnotherProject(t *testing.T) {
+	t.Parallel()
+	for group, want := range map[string]bool{
+		"infrastructure.cluster.x-k8s.io": false, "infrastructure.example.org": false, "notdrover.io": false,
+		"infrastructure.drover.io": true, clusterv1.GroupVersion.Group: true,
+	} {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion(group + "/v1")
+		o.SetKind("RemoteMachine")
+		o.SetDeletionTimestamp(new(ago(time.Hour)))
+		o.SetFinalizers([]string{foreignFinalizer})
+		if got := keptOfGroup(o); (got != nil) != want {
+			t.Errorf("%s: got %+v", group, got)
+		}
 	}
 }
 

@@ -164,7 +164,9 @@ func (o owner) blocked() *Finding {
 		switch {
 		case strings.Contains(message, "pending Machine"):
 			continue // the Machines that are pending have the cause
-		case kind == clusterv1.DeletingCondition && strings.Contains(message, ": "), strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
+		case kind == clusterv1.DeletingCondition && !strings.Contains(message, ": "):
+			continue // only numbers: the Machines have the cause
+		case kind == clusterv1.DeletingCondition, strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
 			found.Actor, found.Help = reason.Operator, "do what the message has"
 			quota(found)
 			return found

@@ -146,6 +146,7 @@ func TestBlockedChangesOfSize(t *testing.T) {
 		"a scale down":                     {down, "True", "Scaling down from 3 to 1 replicas is blocked because of a hook", true, reason.Operator},
 		"a deletion that waits for others": {gone, "True", "Deleting: 3 Machines have finalizers of others", true, reason.Operator},
 		"a deletion":                       {gone, "True", "Deleting 3 Machines", false, ""},
+		"a deletion of one MachineSet":     {gone, "True", "Deleting 1 MachineSet with 3 Machines", false, ""},
 		"a rollout":                        {rolling, "True", "Rolling out 3 not up-to-date replicas\n* MachineSet a: 1 replica", false, ""},
 		"a rollout without its template":   {rolling, "True", `Rolling out 3 not up-to-date replicas; SimMachineTemplate "t" does not exist in namespace "n": create it`, true, reason.Operator},
 	} {

@@ -112,7 +112,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		return Answer{}, err
 	}
 	ref, conditions := referenceOf(o), object.Conditions(o)
-	if found := kept(ref, o); found != nil {
+	if found := keptOfGroup(o); found != nil {
 		return answer(ref, "", found), nil
 	}
 	if len(conditions) == 0 {
