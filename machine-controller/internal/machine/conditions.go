@@ -87,11 +87,15 @@ func setNodeSynced(m *clusterv1.Machine, node *corev1.Node, err error) {
 			condition.Message = requesterror.Describe(err)
 		}
 	}
+	before := conditions.Get(m, condition.Type)
 	if condition.Message == "" {
+		if before != nil && before.Reason == policyv1.NodeInitializationRefusedReason && !isUninitialized(node) {
+			conditions.Delete(m, condition.Type) // somebody else has removed the taint
+		}
 		return
 	}
 	// The local port of a request to a webhook is another one each time.
-	if before := conditions.Get(m, condition.Type); before != nil && withoutDigits(before.Message) == withoutDigits(condition.Message) {
+	if before != nil && withoutDigits(before.Message) == withoutDigits(condition.Message) {
 		condition.Message = before.Message
 	}
 	conditions.Set(m, condition)
