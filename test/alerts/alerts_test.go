@@ -152,7 +152,7 @@ func faults(flow *workflow.Workflow) []fault {
 			name:   "an admission policy refuses evictions",
 			begin:  eviction.begin,
 			end:    eviction.end,
-			alerts: []string{"DroverEvictionsFail"},
+			alerts: []string{"DroverEvictionsFail", "DroverMachineDeploymentUnavailable"},
 		},
 		{
 			name:   "more Machines are unhealthy than a MachineHealthCheck may replace",
