@@ -124,8 +124,11 @@ func (c *client) call(ctx context.Context, r request, into any) error {
 		r.authorize = func(header http.Header) { header.Set("Authorization", "Bearer "+token.text) }
 		_, err = c.send(ctx, r, into)
 		// The session has ended, or the server was upgraded and does not have the version of the API any more that was found with it.
-		if status := statusOf(err); status == http.StatusUnauthorized || status == http.StatusNotAcceptable {
-			if c.session.forget(token); !token.fresh && !repeated {
+		// A proxy may refuse single requests with 406, so a session that has just begun is kept then.
+		status, again := statusOf(err), !token.fresh && !repeated
+		if status == http.StatusUnauthorized || status == http.StatusNotAcceptable && again {
+			c.session.forget(token)
+			if again {
 				continue
 			}
 		}

@@ -23,6 +23,8 @@ import (
 type step struct {
 	task, what string
 	request    [sha256.Size]byte
+	// doubted is true once a read has shown no effect of a step that was successful.
+	doubted bool
 }
 
 // stepKey returns what stays the same of an identity.
@@ -90,6 +92,18 @@ func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool 
 	return ok && ended.what == what && ended.request == hash(request)
 }
 
+// afterAnotherLook returns what follows from a read after a step that was successful only when the next read shows the same: the
+// first one may be behind.
+func (d *Driver) afterAnotherLook(id driver.Identity, conclusion error) error {
+	ended, _ := d.ended.Get(stepKey(id))
+	if ended.doubted {
+		return conclusion
+	}
+	ended.doubted = true
+	d.ended.Set(stepKey(id), ended)
+	return &driver.UnfinishedError{Err: errors.New(ended.what)}
+}
+
 // hash returns the hash of a request.
 func hash(request any) [sha256.Size]byte {
 	text, _ := xml.Marshal(request) // nil and the types of the SDK can be written
@@ -141,7 +155,7 @@ func (d *Driver) begin(ctx context.Context, id driver.Identity, what, method, pa
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	d.steps.Set(stepKey(id), step{idOf(task.HREF), what, hash(body)})
+	d.steps.Set(stepKey(id), step{task: idOf(task.HREF), what: what, request: hash(body)})
 	return &driver.UnfinishedError{Err: errors.New(what)}
 }
 
@@ -174,7 +188,7 @@ func (d *Driver) add(ctx context.Context, req driver.CreateRequest[InstanceConfi
 		if findErr == nil && len(found) > 0 {
 			return &driver.UnfinishedError{Err: errors.New(what)}
 		}
-	case isUnanswered(err):
+	case isUnanswered(err) && !errors.Is(err, errIneffective):
 		d.creations.AddUnanswered(req.Identity, "")
 	}
 	return err
@@ -235,7 +249,7 @@ func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[Instanc
 	id, path := req.Identity, vmPath(m.id)
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
 		if d.hadNoEffect(id, settingHardware, change) {
-			return ignored(change, m.vm)
+			return d.afterAnotherLook(id, ignored(change, m.vm))
 		}
 		return d.begin(ctx, id, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
 	}

@@ -91,7 +91,7 @@ func (d *Driver) removeBy(ctx context.Context, m machine, what, method, path, co
 	task, err := d.client.start(ctx, method, path, contentType, body)
 	switch {
 	case isAbsent(err):
-		return d.confirm(ctx, m.id, err)
+		return d.confirm(ctx, m.id, fmt.Errorf("%s: %w", what, err))
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	}

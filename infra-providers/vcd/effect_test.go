@@ -46,6 +46,23 @@ func TestHardwareThatIsIgnored(t *testing.T) {
 	}
 }
 
+// TestHardwareIsReadAgain: one read may be behind.
+func TestHardwareIsReadAgain(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{LateHardware: 1})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.DiskSizeGB = 50 }))
+	for range 50 {
+		if _, err := d.Create(t.Context(), req); err == nil {
+			remove(t, d, identity)
+			return
+		} else if !driver.IsUnfinished(err) {
+			t.Fatal(err)
+		}
+	}
+	t.Error("it is never created")
+}
+
 // TestFailedChangeOfTheHardwareIsRepeated: it was reported by its task.
 func TestFailedChangeOfTheHardwareIsRepeated(t *testing.T) {
 	t.Parallel()

@@ -59,6 +59,8 @@ type Options struct {
 	IgnoreIOPS bool
 	// IgnoreCores is true for a sizing policy that determines the cores of a socket.
 	IgnoreCores bool
+	// LateHardware is how many reads of a virtual machine show its old hardware after that was set.
+	LateHardware int
 	// IgnoreProperties is true for OVF properties that are accepted and not kept.
 	IgnoreProperties bool
 	// Memory is true for templates that have the memory of what they were captured from: a virtual machine of one is suspended.
@@ -113,6 +115,9 @@ type vm struct {
 	metadata           map[string]string
 	properties         *types.ProductSection
 	hidden             int
+	// before is the hardware that the next late reads show.
+	before *types.VmSpecSection
+	late   int
 }
 
 type vApp struct{ id, name, description string }

@@ -67,7 +67,12 @@ func (c *Cloud) vm(r call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.show(found), nil
+	shown := c.show(found)
+	if found.late > 0 {
+		found.late--
+		shown.VmSpecSection = found.before
+	}
+	return shown, nil
 }
 
 // recompose adds a virtual machine to a vApp.
@@ -253,6 +258,7 @@ func (c *Cloud) reconfigure(r call) (any, error) {
 				have.DiskSection.DiskSettings[0].IopsAllocation = nil
 			}
 		}
+		of.before, of.late = of.VmSpecSection, c.options.LateHardware
 		of.VmSpecSection = &have
 	})
 }
