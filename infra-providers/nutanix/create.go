@@ -140,7 +140,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 	switch {
 	case err != nil:
 		return driver.Instance{}, err
-	case !hasSucceeded(task) && (len(found) == 0 || !isOn(found[0])): // otherwise another process has started it
+	case !hasSucceeded(task) && (len(found) == 0 || isOff(found[0])): // otherwise another process has started it
 		return driver.Instance{}, d.refused(ctx, req, found, task)
 	case len(found) > 0:
 		return d.start(ctx, req, found[0])
@@ -217,7 +217,8 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	switch ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) {
 	case config.POWERSTATE_OFF:
 	case config.POWERSTATE_ON, config.POWERSTATE_PAUSED:
-		return instance, nil // its creation is remembered, because a list may not have it yet
+		d.failures.Delete(vm.instance.ID) // of this process, when another one had not started it yet
+		return instance, nil              // its creation is remembered, because a list may not have it yet
 	default: // it may be stopped, and nothing but Create starts it
 		return driver.Instance{}, &driver.UnfinishedError{Err: errStarting}
 	}
@@ -264,7 +265,7 @@ func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[Ins
 	return d.giveUp(ctx, req.Identity, known)
 }
 
-// giveUp deletes a virtual machine that could not be started, and returns the cause once it is gone. One that runs was started
+// giveUp deletes a virtual machine that could not be started, and returns the cause once it is gone. One that may run was started
 // by another process, which leads by now, or by its owner.
 func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage) error {
 	left, err := d.read(ctx, known.vmID)
@@ -277,7 +278,7 @@ func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage)
 		}
 		if deleting, err := d.isChanging(ctx, known.vmID); err != nil {
 			return err
-		} else if !deleting && isOn(left[0]) {
+		} else if !deleting && !isOff(left[0]) {
 			d.shortages.Delete(inflight.Machine(id))
 			return &driver.UnfinishedError{Err: errStarting}
 		}
@@ -300,8 +301,8 @@ func (d *Driver) removing(cause error, vm virtualMachine) error {
 	return &driver.UnfinishedError{Err: cause}
 }
 
-func isOn(vm virtualMachine) bool {
-	return ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) == config.POWERSTATE_ON
+func isOff(vm virtualMachine) bool {
+	return ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) == config.POWERSTATE_OFF
 }
 
 // ownerKey is the key of the categories of Clusters.

@@ -317,14 +317,21 @@ func TestFallbackIsTriedInAnotherCluster(t *testing.T) {
 // started, or that a creation left, and its successor has started it meanwhile.
 func TestWhatAnotherProcessStartedIsKept(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]nutanixfake.Fault{
-		"that could not be started": {Start: "NO_HOST_RESOURCES"}, "that a creation left": {Task: "VM_CREATE_FAILED", LeavesVM: true},
+	notStarted, left := nutanixfake.Fault{Start: "NO_HOST_RESOURCES"}, nutanixfake.Fault{Task: "VM_CREATE_FAILED", LeavesVM: true}
+	for name, test := range map[string]struct {
+		fault nutanixfake.Fault
+		power config.PowerState
+	}{
+		"that could not be started":             {notStarted, config.POWERSTATE_ON},
+		"that could not be started, and pauses": {notStarted, config.POWERSTATE_PAUSED},
+		"that a creation left":                  {left, config.POWERSTATE_ON},
+		"that a creation left, and pauses":      {left, config.POWERSTATE_PAUSED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newEnv(t, nutanixfake.Options{})
 			d, req := w.connect(t), newRequest(identity, newConfig(t, unchanged))
-			w.cloud.FailNext(fault)
+			w.cloud.FailNext(test.fault)
 			w.cloud.FailNext(nutanixfake.Fault{Removal: "RETRYABLE_ERROR"})
 			for w.cloud.Counts()["DELETE vms/{id}"] == 0 {
 				if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
@@ -333,10 +340,14 @@ func TestWhatAnotherProcessStartedIsKept(t *testing.T) {
 			}
 			w.cloud.Age(time.Hour)
 			successor := patiently(t, w.connectRestarted(t), req)
+			w.cloud.SetPower(test.power)
 			if own := patiently(t, d, req); own.ID != successor.ID {
 				t.Errorf("got %s, want %s", own.ID, successor.ID)
 			}
-			if got := w.cloud.VM(successor.ID); got == nil || *got.PowerState != config.POWERSTATE_ON {
+			if found, err := d.Get(t.Context(), successor.Identity); err != nil || strings.Contains(found.Message, "delete") {
+				t.Errorf("got %q and %v, want no failure of a removal", found.Message, err)
+			}
+			if got := w.cloud.VM(successor.ID); got == nil || *got.PowerState != test.power {
 				t.Errorf("the virtual machine is %+v", got)
 			}
 		})
