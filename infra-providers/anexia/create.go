@@ -297,6 +297,10 @@ func (d *Driver) request(ctx context.Context, req driver.CreateRequest[InstanceC
 	return errProvisioning
 }
 
+// maxRefusedSets is how often other addresses are reserved for a machine, while a reservation lasts, because the Engine refused
+// those that it had: what refuses them all would otherwise use up the prefix.
+const maxRefusedSets = 2
+
 // refused records that nothing comes of a request, and returns why.
 func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceConfig], p *page, err error) error {
 	d.sent.Delete(p.Host)
@@ -306,7 +310,10 @@ func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceC
 	case isNotFound(err): // the template was listed a moment ago, and another list has the field if it is gone
 		err = fmt.Errorf("requesting the virtual machine: %w", err)
 	case isAboutAddresses(err): // the spec names none: somebody else got them, or their reservation has ended
-		p.Addresses = nil
+		refused, _ := d.refusedSets.Get(p.Host)
+		if d.refusedSets.Set(p.Host, refused+1); refused < maxRefusedSets {
+			p.Addresses = nil
+		}
 		err = &driver.InsufficientCapacityError{InstanceType: "reserved address", Zone: req.Config.Zone, OfRequest: true, Err: err}
 	default:
 		err = toCreateError(err, "spec")

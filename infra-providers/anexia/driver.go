@@ -88,10 +88,11 @@ type Driver struct {
 	conflicts expiring.Map[string, string]
 	// absent has the host names that no list had a moment ago.
 	absent expiring.Map[string, struct{}]
-	// infos has what was read of virtual machines that run, templates those that were found.
-	infos expiring.Map[string, *info]
-	// last has the same for longer, for lists in which one cannot be read.
-	last      expiring.Map[string, *info]
+	// refusedSets has how often the Engine refused the addresses that were reserved for a machine, by its host name.
+	refusedSets expiring.Map[string, int]
+	// infos has what was read of virtual machines that run, and last the same for longer, for lists in which one cannot be read.
+	infos, last expiring.Map[string, *info]
+	// templates has those that were found.
 	templates expiring.Map[string, any]
 }
 
@@ -121,6 +122,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 	d.removals.Clock, d.removals.TTL = options.Clock, memoryTime
 	d.conflicts.Clock, d.conflicts.TTL = options.Clock, conflictTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
+	d.refusedSets.Clock, d.refusedSets.TTL = options.Clock, reservationTime
 	d.infos.Clock, d.infos.TTL = options.Clock, infoTime
 	d.last.Clock, d.last.TTL = options.Clock, memoryTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime

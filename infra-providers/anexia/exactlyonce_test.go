@@ -444,6 +444,19 @@ func TestReservedAddressIsTaken(t *testing.T) {
 	remove(t, w, identity)
 }
 
+// TestPrefixIsNotUsedUp by a machine whose addresses the Engine always refuses.
+func TestPrefixIsNotUsedUp(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{TakeAddresses: true})
+	d := w.connect(t)
+	for range 20 {
+		if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, allFields))); !driver.IsInsufficientCapacity(err) {
+			t.Fatalf("got %v, want an InsufficientCapacityError", err)
+		}
+	}
+	wantRequests(t, w, reservation, 6) // two for each of three sets
+}
+
 // TestAddressesOfOthersAreNotAssigned: what the journal does not have may come from the guest.
 func TestAddressesOfOthersAreNotAssigned(t *testing.T) {
 	t.Parallel()

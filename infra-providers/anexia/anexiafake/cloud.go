@@ -59,6 +59,8 @@ type Options struct {
 	WholeNames bool
 	// RepeatRemovals makes the Engine accept a second removal, which it refuses otherwise.
 	RepeatRemovals bool
+	// TakeAddresses gives each address that is reserved to somebody else at once.
+	TakeAddresses bool
 	// Faults returns the fault of a request that has no other; nil is none.
 	Faults func(changes bool) (Fault, bool)
 	// Now is the time; nil is the real one.

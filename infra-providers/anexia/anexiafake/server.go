@@ -306,7 +306,7 @@ func (c *Cloud) provision(parts []string, _ url.Values, body []byte) (any, error
 
 func (c *Cloud) reserved(ip, vlan string) *address {
 	for _, one := range c.addresses {
-		if one.ip == ip && one.vlan == vlan && one.used == "" && one.until.After(c.options.Now()) {
+		if !c.options.TakeAddresses && one.ip == ip && one.vlan == vlan && one.used == "" && one.until.After(c.options.Now()) {
 			return one
 		}
 	}
