@@ -61,13 +61,16 @@ var errManyTemplates = errors.New("the location has more templates than one requ
 // latestBuild is the build with the highest number, as in the cloud's SDK.
 const latestBuild = "latest"
 
+// templatesKind is the kind of the look-ups of all templates of a location.
+const templatesKind = "templates"
+
 // findTemplate returns the template of a configuration.
 func (d *Driver) findTemplate(ctx context.Context, config InstanceConfig) (template, error) {
 	spec := config.Spec
 	if spec.TemplateBuild == latestBuild {
 		spec.TemplateBuild = ""
 	}
-	all, err := lookup.Cached(&d.templates, "templates", spec.LocationID, func() ([]template, error) {
+	all, err := lookup.Cached(&d.templates, templatesKind, spec.LocationID, func() ([]template, error) {
 		return d.client.templates(ctx, spec.LocationID, maxTemplates)
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/lookup"
 )
 
 // Create implements driver.Driver. It takes several calls, because the cloud names a virtual machine only once it is provisioned.
@@ -308,6 +309,7 @@ func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceC
 	p.Attempt, p.Requested = "", time.Time{}
 	switch {
 	case isNotFound(err): // the template was listed a moment ago, and another list has the field if it is gone
+		lookup.Forget(&d.templates, templatesKind, req.Config.Spec.LocationID)
 		err = fmt.Errorf("requesting the virtual machine: %w", err)
 	case isAboutAddresses(err): // the spec names none: somebody else got them, or their reservation has ended
 		refused, _ := d.refusedSets.Get(p.Host)

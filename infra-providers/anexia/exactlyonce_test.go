@@ -416,12 +416,16 @@ func TestTemplateIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, anexiafake.Options{})
 	w.cloud.Fail(anexiafake.Fault{Operation: provisioning, Status: http.StatusNotFound})
-	if _, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil || driver.IsInvalidConfiguration(err) {
+	d := w.connect(t)
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil || driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an error that passes", err)
 	}
-	created := create(t, w)
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); !driver.IsUnfinished(err) {
+		t.Errorf("got %v, want an UnfinishedError", err)
+	}
 	wantRequests(t, w, provisioning, 2)
-	remove(t, w, created.Identity)
+	wantRequests(t, w, "GET /api/vsphere/v1/provisioning/templates.json", 2)
+	remove(t, w, identity)
 }
 
 // TestReservedAddressIsTaken by somebody else before the request: that is no mistake in the spec, and another one is reserved.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup caches what drivers look up in a cloud, such as images and instance types. The drivers alibaba, aws, google
-// and nutanix use it, and set how long an answer is kept.
+// Package lookup caches what drivers look up in a cloud, such as images and instance types. The drivers alibaba, anexia,
+// aws, google and nutanix use it, and set how long an answer is kept.
 package lookup
 
 import (
@@ -14,11 +14,10 @@ import (
 // Cached returns the cached answer of a query of a kind, or reads it and caches it if that succeeds. Two callers may read at the
 // same time. All answers of a kind have the same type, and queries are compared as JSON.
 func Cached[T any](answers *expiring.Map[string, any], kind string, query any, read func() (T, error)) (T, error) {
-	text, err := json.Marshal(query)
+	key, err := keyOf(kind, query)
 	if err != nil {
 		return *new(T), err
 	}
-	key := kind + string(text)
 	if known, ok := answers.Get(key); ok {
 		return known.(T), nil
 	}
@@ -27,4 +26,16 @@ func Cached[T any](answers *expiring.Map[string, any], kind string, query any, r
 		answers.Set(key, value)
 	}
 	return value, err
+}
+
+// Forget deletes the cached answer of a query, which has proven to be out of date.
+func Forget(answers *expiring.Map[string, any], kind string, query any) {
+	if key, err := keyOf(kind, query); err == nil {
+		answers.Delete(key)
+	}
+}
+
+func keyOf(kind string, query any) (string, error) {
+	text, err := json.Marshal(query)
+	return kind + string(text), err
 }
