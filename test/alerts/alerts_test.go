@@ -122,7 +122,8 @@ func faults(flow *workflow.Workflow) []fault {
 	faulty := func(faults infrav1.SimFaults) func(context.Context) error {
 		return func(ctx context.Context) error { return flow.CreateFaulty(ctx, faults) }
 	}
-	eviction, unhealthy := &refusedEviction{flow: flow}, blockedRemediation{flow: flow}
+	eviction := &refusedEviction{flow: flow}
+	most, all := blockedRemediation{flow, machines - 1}, blockedRemediation{flow, machines}
 	return []fault{
 		{
 			name:   "an operator freezes a MachineDeployment",
@@ -156,9 +157,15 @@ func faults(flow *workflow.Workflow) []fault {
 		},
 		{
 			name:   "more Machines are unhealthy than a MachineHealthCheck may replace",
-			begin:  unhealthy.begin,
-			end:    unhealthy.end,
-			alerts: []string{"DroverRemediationBlocked"},
+			begin:  most.begin,
+			end:    most.end,
+			alerts: []string{"DroverMachineDeploymentUnavailable", "DroverRemediationBlocked"},
+		},
+		{
+			name:   "every Machine of a failure domain is unhealthy",
+			begin:  all.begin,
+			end:    all.end,
+			alerts: []string{"DroverFailureDomainDown", "DroverMachineDeploymentUnavailable"},
 		},
 		{
 			name:   "the API server of the workload cluster ends",

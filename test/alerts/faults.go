@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -105,8 +107,12 @@ func (r *refusedEviction) end(ctx context.Context) error {
 // broken is the type of a condition of Nodes that means that they are unhealthy.
 const broken = "NetworkBroken"
 
-// blockedRemediation makes most Machines unhealthy before a MachineHealthCheck looks at them.
-type blockedRemediation struct{ flow *workflow.Workflow }
+// blockedRemediation makes Machines unhealthy before a MachineHealthCheck looks at them. All are in one failure domain.
+type blockedRemediation struct {
+	flow *workflow.Workflow
+	// unhealthy is how many.
+	unhealthy int
+}
 
 func (b blockedRemediation) begin(ctx context.Context) error {
 	if err := b.set(ctx, corev1.ConditionTrue); err != nil {
@@ -127,13 +133,14 @@ func (b blockedRemediation) check() *clusterv1.MachineHealthCheck {
 	return check
 }
 
-// set sets the condition of all Nodes.
+// set sets the condition of the Nodes.
 func (b blockedRemediation) set(ctx context.Context, status corev1.ConditionStatus) error {
 	nodes, err := b.flow.Nodes(ctx)
 	if err != nil {
 		return err
 	}
-	for _, node := range nodes {
+	for _, name := range slices.Sorted(maps.Keys(nodes))[:b.unhealthy] {
+		node := nodes[name]
 		before := node.DeepCopy()
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: broken, Status: status, Reason: "Test", LastTransitionTime: metav1.Now()})
 		if err := b.flow.Stack.WorkloadClient.Status().Patch(ctx, node, client.StrategicMergeFrom(before)); err != nil {
