@@ -64,7 +64,7 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(running.Kill)
+	t.Cleanup(func() { running.End(waitTimeout) }) // it has processes of its own
 	await(t, "the cloud to print its address", func() bool {
 		output, err := os.ReadFile(log)
 		line, _, whole := bytes.Cut(output, []byte("\n"))

@@ -121,6 +121,7 @@ func newFakeKubeVirt(string) (cloud, error) {
 		return cloud{}, err
 	}
 	server := &envtest.Server{CRDs: definitions}
+	stops = append(stops, server.Stop)
 	config, err := server.Start()
 	if err != nil {
 		return cloud{}, err

@@ -11,11 +11,14 @@ package main
 import (
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"drover.io/infra-providers/qemu/qemufake"
 )
@@ -47,8 +50,13 @@ func writeFakeQEMU(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "empty.raw"), make([]byte, 1<<20), 0o600)
 }
 
-// serve runs a cloud until the process is killed.
+// stops end the processes that clouds have started.
+var stops []func() error
+
+// serve runs a cloud until SIGTERM.
 func serve(name string) error {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
 	open := clouds[name]
 	calls := &callCounter{}
 	front := httptest.NewUnstartedServer(calls)
@@ -84,7 +92,12 @@ func serve(name string) error {
 		return err
 	}
 	fmt.Println(string(where))
-	select {}
+	<-ended
+	var errs []error
+	for _, stop := range stops {
+		errs = append(errs, stop())
+	}
+	return errors.Join(errs...)
 }
 
 // withTLS are the clouds whose clients accept only HTTPS.
