@@ -311,7 +311,7 @@ func (d *Driver) refused(ctx context.Context, req driver.CreateRequest[InstanceC
 	case isNotFound(err): // the template was listed a moment ago, and another list has the field if it is gone
 		lookup.Forget(&d.templates, templatesKind, req.Config.Spec.LocationID)
 		err = fmt.Errorf("requesting the virtual machine: %w", err)
-	case isAboutAddresses(err): // the spec names none: somebody else got them, or their reservation has ended
+	case isAboutAddresses(err): // the spec names none: another client got them, or their reservation has ended
 		refused, _ := d.refusedSets.Get(p.Host)
 		if d.refusedSets.Set(p.Host, refused+1); refused < maxRefusedSets {
 			p.Addresses = nil

@@ -91,7 +91,6 @@ func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target stri
 // deprovision requests the removal of a virtual machine whose name was checked, and records it.
 func (d *Driver) deprovision(ctx context.Context, id driver.Identity, p *page, target string) error {
 	d.infos.Delete(target)
-	d.last.Delete(target)
 	if task, ok := d.removals.Get(target); ok && p.Removal != task {
 		return d.recordRemoval(ctx, id, p, target, task) // it could not be recorded before
 	}

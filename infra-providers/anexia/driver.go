@@ -90,8 +90,8 @@ type Driver struct {
 	absent expiring.Map[string, struct{}]
 	// refusedSets has how often the Engine refused the addresses that were reserved for a machine, by its host name.
 	refusedSets expiring.Map[string, int]
-	// infos has what was read of virtual machines that run, and last the same for longer, for lists in which one cannot be read.
-	infos, last expiring.Map[string, *info]
+	// infos has what was read of virtual machines that run: lists show it for infoTime, and for longer where one cannot be read.
+	infos expiring.Map[string, reading]
 	// templates has those that were found.
 	templates expiring.Map[string, any]
 }
@@ -123,8 +123,7 @@ func connect(options Options, reserving chan struct{}, account driver.Account, c
 	d.conflicts.Clock, d.conflicts.TTL = options.Clock, conflictTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
 	d.refusedSets.Clock, d.refusedSets.TTL = options.Clock, reservationTime
-	d.infos.Clock, d.infos.TTL = options.Clock, infoTime
-	d.last.Clock, d.last.TTL = options.Clock, memoryTime
+	d.infos.Clock, d.infos.TTL = options.Clock, memoryTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime
 	return d, nil
 }
@@ -289,16 +288,16 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord)
 	if entry.id.UID == "" {
 		return d.toListed(listed, entry.id, entry.record), nil
 	}
-	if read, ok := d.infos.Get(listed.Identifier); ok {
-		if shown := d.toInstance(read, entry.id, entry.record); isSettled(shown) {
+	last, known := d.infos.Get(listed.Identifier)
+	if known && d.clock.Since(last.at) < infoTime {
+		if shown := d.toInstance(last.info, entry.id, entry.record); isSettled(shown) {
 			return shown, nil
 		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
-	if last, ok := d.last.Get(listed.Identifier); ok && isFailure(err) { // of this one: the others are listed all the same
-		return d.toInstance(last, entry.id, entry.record), nil
-	}
 	switch {
+	case known && isFailure(err): // of this one: the others are listed all the same
+		return d.toInstance(last.info, entry.id, entry.record), nil
 	case err != nil:
 		return driver.Instance{}, err
 	case read == nil:

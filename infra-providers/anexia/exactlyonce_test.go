@@ -428,7 +428,7 @@ func TestTemplateIsReplaced(t *testing.T) {
 	remove(t, w, identity)
 }
 
-// TestReservedAddressIsTaken by somebody else before the request: that is no mistake in the spec, and another one is reserved.
+// TestReservedAddressIsTaken by another client before the request: that is no mistake in the spec, and another one is reserved.
 func TestReservedAddressIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, anexiafake.Options{})

@@ -76,15 +76,19 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 	return instance
 }
 
+// reading is what was read of a virtual machine, and when.
+type reading struct {
+	info *info
+	at   time.Time
+}
+
 // remember keeps for the lists what was read now of a virtual machine that is settled.
 func (d *Driver) remember(read *info, shown driver.Instance) {
 	if isSettled(shown) {
-		d.infos.Set(read.Identifier, read)
-		d.last.Set(read.Identifier, read)
+		d.infos.Set(read.Identifier, reading{read, d.clock.Now()})
 		return
 	}
 	d.infos.Delete(read.Identifier)
-	d.last.Delete(read.Identifier)
 }
 
 // isSettled reports whether a virtual machine runs and nothing more is awaited of it.

@@ -59,7 +59,7 @@ type Options struct {
 	WholeNames bool
 	// RepeatRemovals makes the Engine accept a second removal, which it refuses otherwise.
 	RepeatRemovals bool
-	// TakeAddresses gives each address that is reserved to somebody else at once.
+	// TakeAddresses gives each address that is reserved to another client at once.
 	TakeAddresses bool
 	// Faults returns the fault of a request that has no other; nil is none.
 	Faults func(changes bool) (Fault, bool)
@@ -280,7 +280,7 @@ func (c *Cloud) Reserved() (count int) {
 	return count
 }
 
-// TakeReserved gives every address that is reserved and that no virtual machine has to somebody else.
+// TakeReserved gives every address that is reserved and that no virtual machine has to another client.
 func (c *Cloud) TakeReserved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
