@@ -120,7 +120,7 @@ func TestAbsenceIsProven(t *testing.T) {
 		t.Errorf("after the startup window: got %v, want a NotFoundError", err)
 	}
 	d := w.connect(t)
-	w.cloud.FailNext(vcdfake.Fault{Status: http.StatusBadGateway, Code: "INTERNAL_SERVER_ERROR", Message: "down", Recomposition: true})
+	w.cloud.FailNext(vcdfake.Fault{Status: http.StatusBadGateway, Code: "INTERNAL_SERVER_ERROR", Message: "down", Operation: "recompose"})
 	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
 		t.Fatal("the recomposition did not fail")
 	}

@@ -134,14 +134,17 @@ func TestMissingInAListIsReadDirectly(t *testing.T) {
 	}
 }
 
-// rememberedRemovals has lists that show each instance as being removed, which the driver believes until it reads one.
-type rememberedRemovals struct{ driver.Driver[fake.Config] }
+// editedLists has lists whose instances are not as they are read directly.
+type editedLists struct {
+	driver.Driver[fake.Config]
+	edit func(*driver.Instance)
+}
 
-func (r rememberedRemovals) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+func (e editedLists) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
-		for instance, err := range r.Driver.List(ctx, owner) {
-			instance.State = driver.Stopping
-			if !yield(instance, err) {
+		for listed, err := range e.Driver.List(ctx, owner) {
+			e.edit(&listed)
+			if !yield(listed, err) {
 				return
 			}
 		}
@@ -153,7 +156,8 @@ func TestFailedRemovalIsRead(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})
 	b.make(1)
-	v := New[fake.Config](rememberedRemovals{b.cloud}, b.options)
+	// The driver believes that each instance is being removed, until it reads one.
+	v := New[fake.Config](editedLists{b.cloud, func(listed *driver.Instance) { listed.State = driver.Stopping }}, b.options)
 	v.keep(driver.Instance{
 		ID: "x", ProviderID: request(0).Identity.ProviderID, Identity: request(0).Identity, State: driver.Stopping,
 	})
@@ -170,26 +174,15 @@ func TestFailedRemovalIsRead(t *testing.T) {
 	t.Errorf("it is never read: %d reads", b.cloud.Snapshot().Calls["get"])
 }
 
-// namelessLists has lists that name no owner, as those of a cloud without tags do once a restore lost the UID of a machine.
-type namelessLists struct{ driver.Driver[fake.Config] }
-
-func (n namelessLists) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
-	return func(yield func(driver.Instance, error) bool) {
-		for listed, err := range n.Driver.List(ctx, owner) {
-			listed.Identity.Name, listed.Identity.Owner = "?", driver.Owner{Namespace: "?", Name: "?"}
-			if !yield(listed, err) {
-				return
-			}
-		}
-	}
-}
-
 // TestLostUIDIsReadDirectly: a direct read finds what the list does not know as the machine's.
 func TestLostUIDIsReadDirectly(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})
 	b.make(1)
-	b.Driver = namelessLists{b.cloud}
+	// The lists name no owner, as those of a cloud without tags do once a restore lost the UID of a machine.
+	b.Driver = editedLists{b.cloud, func(listed *driver.Instance) {
+		listed.Identity.Name, listed.Identity.Owner = "?", driver.Owner{Namespace: "?", Name: "?"}
+	}}
 	id := request(0).Identity
 	found, err := b.cloud.Get(t.Context(), id)
 	if err != nil {

@@ -80,8 +80,6 @@ type Fault struct {
 	Headers       map[string]string
 	// Lost is true for a request that is carried out and whose answer is lost.
 	Lost bool
-	// Recomposition is true for a fault of the next recomposition only.
-	Recomposition bool
 	// Operation is the only one that has the fault; empty for any.
 	Operation string
 }

@@ -149,7 +149,7 @@ func (c *Cloud) carryOut(r *http.Request, found route, id string, body []byte) (
 // fault returns the fault of a request.
 func (c *Cloud) fault(of route, change bool) Fault {
 	for i, fault := range c.nextFaults {
-		if fault.Recomposition && of.name != "recompose" || fault.Operation != "" && of.name != fault.Operation || fault.Lost && !change {
+		if fault.Operation != "" && of.name != fault.Operation || fault.Lost && !change {
 			continue
 		}
 		c.nextFaults = append(c.nextFaults[:i:i], c.nextFaults[i+1:]...)
