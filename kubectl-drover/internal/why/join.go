@@ -16,6 +16,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/nodehost"
 )
 
 // notJoined is what keeps the host of a Machine from its Node: its instance, a Node that is there already, or what the console
@@ -93,7 +94,7 @@ func nameTaken(m *clusterv1.Machine, other *corev1.Node, found *Finding) {
 	fact := fmt.Sprintf("Node %q exists with spec.providerID %q, which is another instance", other.Name, other.Spec.ProviderID)
 	found.Meaning = "the workload cluster has a Node of its name already, so its host may not register"
 	found.Help = "delete that Node in the workload cluster if its instance is gone: the host then registers by itself; otherwise delete this Machine, or give its host another name"
-	if isOfHost(m, other) {
+	if nodehost.Runs(m, other) {
 		fact = fmt.Sprintf("Node %q exists with spec.providerID %q, and is ready with an address of this Machine", other.Name, other.Spec.ProviderID)
 		found.Meaning = "its host has registered under another providerID"
 		found.Help = "correct what sets that providerID, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine"
@@ -105,16 +106,6 @@ func nameTaken(m *clusterv1.Machine, other *corev1.Node, found *Finding) {
 	if owner := other.Annotations[clusterv1.MachineAnnotation]; owner != "" && owner != m.Name {
 		found.Facts = append(found.Facts, fmt.Sprintf("It is that of Machine %s", owner))
 	}
-}
-
-// isOfHost reports whether a Node is ready with an address of the Machine: no two hosts that run have one address.
-func isOfHost(m *clusterv1.Machine, node *corev1.Node) bool {
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-	return ready && slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
-		return a.Type == corev1.NodeInternalIP && slices.Contains(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: a.Address})
-	})
 }
 
 // nodeNames are the names that the Node of a Machine may have, each once.

@@ -17,6 +17,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/nodehost"
 	"drover.io/runtime/requesterror"
 )
 
@@ -100,13 +101,12 @@ func nodeAbsent(s *state) metav1.Condition {
 	}
 }
 
-// namesake is that a Node with the providerID of another instance has a name of the machine, and the way out. One that is ready
-// with an address of the machine is its own host's: no two hosts that run have one address.
+// namesake is that a Node with the providerID of another instance has a name of the machine, and the way out.
 func namesake(s *state) string {
 	if s.namesake == nil {
 		return ""
 	}
-	if ready := nodeCondition(s.namesake, corev1.NodeReady); ready != nil && ready.Status == corev1.ConditionTrue && hasInternalIP(s.machine, s.namesake) {
+	if nodehost.Runs(s.machine, s.namesake) {
 		return fmt.Sprintf(". Node %q exists with spec.providerID %q, and is ready with an address of this Machine: its host has registered under another providerID. "+
 			"Correct what sets that, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine",
 			s.namesake.Name, requesterror.Truncate(s.namesake.Spec.ProviderID))

@@ -19,6 +19,7 @@ import (
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/nodematch"
 	"drover.io/machine-controller/internal/ownership"
+	"drover.io/runtime/nodehost"
 )
 
 // assignProviderID writes the machine's providerID to the one Node without a providerID that is
@@ -98,12 +99,5 @@ func nodeWithoutProviderID(m *clusterv1.Machine, lookup func(name string) (*core
 // isNodeOf reports whether a Node without a providerID has both a name and an internal IP of the
 // machine. Neither alone is sufficient: names and addresses are used again.
 func isNodeOf(m *clusterv1.Machine, n *corev1.Node) bool {
-	return n.Spec.ProviderID == "" && slices.Contains(nodematch.Names(m), n.Name) && hasInternalIP(m, n)
-}
-
-func hasInternalIP(m *clusterv1.Machine, n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
-		return a.Type == corev1.NodeInternalIP &&
-			slices.Contains(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: a.Address})
-	})
+	return n.Spec.ProviderID == "" && slices.Contains(nodematch.Names(m), n.Name) && nodehost.HasInternalIP(m, n)
 }
