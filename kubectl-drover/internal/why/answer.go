@@ -175,14 +175,14 @@ func (f *Finding) condition(which string) string {
 	return escape.Line(text)
 }
 
-// waitsForSomebody reports whether somebody has to act, and not only to wait for Drover.
-func (f *Finding) waitsForSomebody() bool {
+// needsAction reports whether there is something to do but to wait for Drover.
+func (f *Finding) needsAction() bool {
 	return f.Actor != reason.Drover && f.Actor != reason.Nobody
 }
 
 // waiting is the state in words, with since when.
 func (f *Finding) waiting(now time.Time) string {
-	progress := !f.waitsForSomebody()
+	progress := !f.needsAction()
 	since := f.Condition.LastTransitionTime
 	switch {
 	case since.IsZero() && progress:

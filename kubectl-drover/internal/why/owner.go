@@ -328,7 +328,7 @@ func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error
 	return f.worstMachine(ctx, w)
 }
 
-// deployments is what the first MachineDeployment waits for that somebody has to act on, or if there is none, the first that is not
+// deployments is what the first MachineDeployment that needs action waits for, or if there is none, the first that is not
 // well, and how many other objects wait. The Machines are read once for all MachineDeployments, and other objects for one alone.
 func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
 	var owners []owner
@@ -352,7 +352,7 @@ func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *
 	if len(owners) == 0 {
 		return nil, 0, nil
 	}
-	at := max(0, slices.IndexFunc(owners, func(o owner) bool { return o.waitsForSomebody(machines[o.ref.Name]) }))
+	at := max(0, slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.ref.Name]) }))
 	for i, o := range owners {
 		if i != at {
 			others += max(machines[o.ref.Name].all, 1)
@@ -362,18 +362,18 @@ func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *
 	return first, others, err
 }
 
-// waitsForSomebody reports whether somebody has to act on an owner or its Machines, as far as their own conditions have it.
-func (o owner) waitsForSomebody(w *worst) bool {
+// needsAction reports whether an owner or one of its Machines needs action, as far as their own conditions have it.
+func (o owner) needsAction(w *worst) bool {
 	for _, found := range []*Finding{o.itself(), o.blocked(), o.overdue()} {
 		if found != nil {
-			return found.waitsForSomebody()
+			return found.needsAction()
 		}
 	}
 	if w.all > 0 {
-		return w.waitsForSomebody()
+		return w.needsAction()
 	}
 	found := o.inProgress()
-	return found != nil && found.waitsForSomebody()
+	return found != nil && found.needsAction()
 }
 
 // ofOwner is what an owner in a Cluster that is well waits for, with what its Machines wait for.

@@ -53,19 +53,19 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		want    string
 		others  int
 	}{
-		"is well":                                           {[]client.Object{poolNamed("a"), poolNamed("b")}, "", 0},
-		"does not count another Cluster's":                  {[]client.Object{poolNamed("a"), other}, "", 0},
-		"is about a Machine of the first":                   {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
-		"is about a Machine of the second":                  {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 0},
-		"counts the Machines of the same":                   {[]client.Object{poolNamed("a"), failingIn("a", "a-0", "CloudError"), failingIn("a", "a-1", "CloudError")}, "Machine a-0 InfrastructureReady", 1},
-		"counts the Machines of the others":                 {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "CloudError"), failingIn("b", "b-0", "CloudError"), failingIn("b", "b-1", "CloudError")}, "Machine a-0 InfrastructureReady", 2},
-		"counts a pool that waits itself as one":            {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 1},
-		"is about the pool that waits itself":               {[]client.Object{poolNamed("a", frozen), poolNamed("b", rolling)}, "MachineDeployment a Frozen", 1},
-		"prefers a freeze to its Machines":                  {[]client.Object{poolNamed("a", frozen), failingIn("a", "a-0", "CloudError")}, "MachineDeployment a Frozen", 0},
-		"prefers a Machine to the rollout":                  {[]client.Object{poolNamed("a", rolling), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
-		"prefers the pool that waits for somebody":          {[]client.Object{poolNamed("a", rolling), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
-		"prefers the pool whose Machine waits for somebody": {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "InstancePending"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
-		"prefers the pool that is frozen":                   {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "InstancePending")}, "MachineDeployment b Frozen", 1},
+		"is well":                                     {[]client.Object{poolNamed("a"), poolNamed("b")}, "", 0},
+		"does not count another Cluster's":            {[]client.Object{poolNamed("a"), other}, "", 0},
+		"is about a Machine of the first":             {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
+		"is about a Machine of the second":            {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 0},
+		"counts the Machines of the same":             {[]client.Object{poolNamed("a"), failingIn("a", "a-0", "CloudError"), failingIn("a", "a-1", "CloudError")}, "Machine a-0 InfrastructureReady", 1},
+		"counts the Machines of the others":           {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "CloudError"), failingIn("b", "b-0", "CloudError"), failingIn("b", "b-1", "CloudError")}, "Machine a-0 InfrastructureReady", 2},
+		"counts a pool that waits itself as one":      {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 1},
+		"is about the pool that waits itself":         {[]client.Object{poolNamed("a", frozen), poolNamed("b", rolling)}, "MachineDeployment a Frozen", 1},
+		"prefers a freeze to its Machines":            {[]client.Object{poolNamed("a", frozen), failingIn("a", "a-0", "CloudError")}, "MachineDeployment a Frozen", 0},
+		"prefers a Machine to the rollout":            {[]client.Object{poolNamed("a", rolling), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
+		"prefers the pool that needs action":          {[]client.Object{poolNamed("a", rolling), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
+		"prefers the pool whose Machine needs action": {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "InstancePending"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
+		"prefers the pool that is frozen":             {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "InstancePending")}, "MachineDeployment b Frozen", 1},
 		"is a rollout where all Machines are well": {
 			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool-that-is-there", "CloudError")}, "MachineDeployment a RollingOut", 0,
 		},
@@ -99,11 +99,11 @@ func TestWorstIsWhatMostWaitFor(t *testing.T) {
 		want     string
 		others   int
 	}{
-		"is none":                                {[]*clusterv1.Machine{ofDeployment(machine("well", is("Ready", "True", "Ready", "")))}, "", 0},
-		"is the first of equal ones":             {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y")}, "a", 1},
-		"is the greater group":                   {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y"), failingIn("md", "c", "Y")}, "b", 2},
-		"is a group that somebody has to act on": {[]*clusterv1.Machine{failingIn("md", "a", "InstancePending"), failingIn("md", "b", "InstancePending"), failingIn("md", "c", "Y")}, "c", 2},
-		"is told apart by a health check":        {[]*clusterv1.Machine{unhealthy("a"), unhealthy("b", checked), unhealthy("c", checked)}, "b", 2},
+		"is none":                         {[]*clusterv1.Machine{ofDeployment(machine("well", is("Ready", "True", "Ready", "")))}, "", 0},
+		"is the first of equal ones":      {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y")}, "a", 1},
+		"is the greater group":            {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y"), failingIn("md", "c", "Y")}, "b", 2},
+		"is a group that needs action":    {[]*clusterv1.Machine{failingIn("md", "a", "InstancePending"), failingIn("md", "b", "InstancePending"), failingIn("md", "c", "Y")}, "c", 2},
+		"is told apart by a health check": {[]*clusterv1.Machine{unhealthy("a"), unhealthy("b", checked), unhealthy("c", checked)}, "b", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// maxCauses is how many different causes of Machines are looked into for one that somebody has to act on.
+// maxCauses is how many different causes of Machines are looked into for one that needs action.
 const maxCauses = 3
 
 // worst collects what Machines wait for, and keeps of each cause one Machine.
@@ -27,8 +27,8 @@ type sample struct {
 	machine *clusterv1.Machine
 	facts   int
 	count   int
-	// waitsForSomebody means that somebody has to act, as far as the conditions of the Machine have it.
-	waitsForSomebody bool
+	// needsAction means that there is something to do but to wait for Drover, as far as the conditions of the Machine have it.
+	needsAction bool
 }
 
 func (w *worst) add(m *clusterv1.Machine) {
@@ -44,7 +44,7 @@ func (w *worst) add(m *clusterv1.Machine) {
 		if w.groups == nil {
 			w.groups = map[string]*sample{}
 		}
-		known = &sample{waitsForSomebody: found.waitsForSomebody()}
+		known = &sample{needsAction: found.needsAction()}
 		w.groups[key], w.order = known, append(w.order, key)
 	}
 	known.count++
@@ -53,14 +53,14 @@ func (w *worst) add(m *clusterv1.Machine) {
 	}
 }
 
-// causes are the samples, those first that somebody has to act on, and of these the greatest group.
+// causes are the samples, those first that need action, and of these the greatest group.
 func (w *worst) causes() []*sample {
 	var samples []*sample
 	for _, key := range w.order {
 		samples = append(samples, w.groups[key])
 	}
 	slices.SortStableFunc(samples, func(a, b *sample) int {
-		return cmp.Or(boolCompare(a.waitsForSomebody, b.waitsForSomebody), cmp.Compare(b.count, a.count))
+		return cmp.Or(boolCompare(a.needsAction, b.needsAction), cmp.Compare(b.count, a.count))
 	})
 	return samples
 }
@@ -76,12 +76,12 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// waitsForSomebody reports whether somebody has to act on one of the Machines, as far as their own conditions have it.
-func (w *worst) waitsForSomebody() bool {
-	return slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].waitsForSomebody })
+// needsAction reports whether one of the Machines needs action, as far as their own conditions have it.
+func (w *worst) needsAction() bool {
+	return slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].needsAction })
 }
 
-// worstMachine is what most of the Machines wait for that somebody has to act on, or if there is none, most that are not well; nil
+// worstMachine is what most of the Machines wait for and what needs action, or if there is none, most that are not well; nil
 // if all are well.
 func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
 	var first *Finding
@@ -98,7 +98,7 @@ func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
 		if ref := ReferenceOf(cause.machine); found.Object != ref {
 			found.Facts = append(found.Facts, fmt.Sprintf("It is about %s", ref))
 		}
-		if found.waitsForSomebody() {
+		if found.needsAction() {
 			return found, nil
 		}
 		if first == nil {

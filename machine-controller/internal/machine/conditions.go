@@ -90,7 +90,7 @@ func setNodeSynced(m *clusterv1.Machine, node *corev1.Node, err error) {
 	before := conditions.Get(m, condition.Type)
 	if condition.Message == "" {
 		if before != nil && before.Reason == policyv1.NodeInitializationRefusedReason && !isUninitialized(node) {
-			conditions.Delete(m, condition.Type) // somebody else has removed the taint
+			conditions.Delete(m, condition.Type) // another client has removed the taint
 		}
 		return
 	}

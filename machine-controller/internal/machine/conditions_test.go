@@ -331,7 +331,7 @@ func TestNodeSyncedIsStable(t *testing.T) {
 			t.Errorf("got %q, want %q", got, each.want)
 		}
 	}
-	n.Spec.Taints = nil // somebody else has removed it
+	n.Spec.Taints = nil // another client has removed it
 	setNodeSynced(m, n, apierrors.NewInternalError(errors.New("no endpoints")))
 	if conditions.Has(m, policyv1.NodeSyncedCondition) {
 		t.Error("the condition is that of a taint that is not there")
