@@ -41,16 +41,23 @@ func frozen(kind, resource string) []Entry {
 	)
 }
 
+// blocked is the reason of a change of size, a rollout or a deletion that does not continue by itself.
+func blocked(meaning string) reason {
+	return reason{policyv1.BlockedReason, "True", meaning + "; the message has the cause", Operator, "do what the message has", ""}
+}
+
 // workers are the conditions of MachineDeployments and MachineSets that have the same reasons.
 func workers(kind string) []Entry {
 	return concat(
 		condition(kind, clusterv1.ScalingUpCondition,
 			reason{clusterv1.NotScalingUpReason, "False", "there are as many Machines as wanted; a message has what would block more", Nobody, "", ""},
-			reason{clusterv1.ScalingUpReason, "True", "Machines are missing; the message has what blocks their creation, if anything does", Drover, "", ""},
+			reason{clusterv1.ScalingUpReason, "True", "Machines are missing, and being created as those on their way allow", Drover, "", ""},
+			blocked("Machines are missing, and cannot be created"),
 		),
 		condition(kind, clusterv1.ScalingDownCondition,
 			reason{clusterv1.NotScalingDownReason, "False", "there are no surplus Machines; a message has how many have been deleting for more than 15 minutes", Nobody, "", ""},
-			reason{clusterv1.ScalingDownReason, "True", "surplus Machines are being deleted; the message has what blocks that, if anything does", Drover, "", ""},
+			reason{clusterv1.ScalingDownReason, "True", "surplus Machines are being deleted", Drover, "", ""},
+			blocked("surplus Machines are not deleted"),
 		),
 		condition(kind, clusterv1.MachinesReadyCondition,
 			reason{clusterv1.ReadyReason, "True", "all Machines are ready", Nobody, "", ""},
@@ -72,7 +79,8 @@ func workers(kind string) []Entry {
 		),
 		condition(kind, clusterv1.DeletingCondition,
 			reason{clusterv1.NotDeletingReason, "False", "it is not being deleted", Nobody, "", ""},
-			reason{clusterv1.DeletingReason, "True", "it is being deleted; the message has what is left, and what blocks that", Drover, "", ""},
+			reason{clusterv1.DeletingReason, "True", "it is being deleted; the message has what is left", Drover, "", ""},
+			blocked("it is to be deleted, but Machines or MachineSets of it are not"),
 		),
 	)
 }

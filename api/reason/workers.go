@@ -25,6 +25,7 @@ func machineDeployment() []Entry {
 			reason{clusterv1.MachineDeploymentNotRollingOutReason, "False", "no Machines of an older template are left", Nobody, "", ""},
 			reason{clusterv1.MachineDeploymentRollingOutReason, "True", "Machines of an older template are being replaced; the message has what the rollout waits for, and why they are replaced", Drover,
 				"wait, or roll back if the new template is wrong", "kubectl drover watch machinedeployment/{name} --namespace {namespace}"},
+			blocked("Machines of an older template are left, and cannot be replaced"),
 		),
 		condition(deploymentKind, policyv1.ProgressingCondition,
 			reason{policyv1.CompleteReason, "True", "there is nothing left to roll out or to scale up", Nobody, "", ""},

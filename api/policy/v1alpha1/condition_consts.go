@@ -130,6 +130,11 @@ const (
 	ClusterMissingReason = "ClusterDoesNotExist"
 )
 
+// BlockedReason of the conditions ScalingUp, ScalingDown, RollingOut and Deleting of a MachineDeployment or MachineSet means that
+// it is True, and that nothing happens until what the message names has changed. Where Machines on their way are awaited, the
+// reason is Cluster API's own.
+const BlockedReason = "Blocked"
+
 // RolledBackCondition of a MachineDeployment is False after a requested rollback has failed, until the spec changes or
 // another attempt succeeds.
 const RolledBackCondition = "RolledBack"

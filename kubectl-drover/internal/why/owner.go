@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,36 +152,21 @@ func (o owner) itself() *Finding {
 	return nil
 }
 
-// blocked is what prevents the creation or deletion of Machines, if that is more than a number.
+// blocked is what prevents a change of size, a deletion or a rollout. A rollout without progress for too long may be rolled back
+// instead.
 func (o owner) blocked() *Finding {
-	for _, kind := range []string{clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition} {
+	for _, kind := range []string{clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition, clusterv1.MachineDeploymentRollingOutCondition} {
 		found := o.with(kind, metav1.ConditionTrue)
-		if found == nil {
+		if found == nil || found.Condition.Reason != policyv1.BlockedReason {
 			continue
 		}
-		message := found.Condition.Message
-		switch {
-		case strings.Contains(message, "pending Machine"):
-			continue // the Machines that are pending have the cause
-		case kind == clusterv1.DeletingCondition && !strings.Contains(message, ": "):
-			continue // only numbers: the Machines have the cause
-		case kind == clusterv1.DeletingCondition, strings.Contains(message, "blocked"), strings.Contains(message, "MachineSet "):
-			found.Actor, found.Help = reason.Operator, "do what the message has"
-			quota(found)
-			return found
+		if kind == clusterv1.MachineDeploymentRollingOutCondition && o.overdue() != nil {
+			continue
 		}
+		quota(found)
+		return found
 	}
-	return o.missingTemplate()
-}
-
-// missingTemplate is a rollout that cannot begin, until it is without progress for too long.
-func (o owner) missingTemplate() *Finding {
-	found := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue)
-	if found == nil || o.overdue() != nil || !strings.Contains(found.Condition.Message, "does not exist in namespace") {
-		return nil
-	}
-	found.Actor, found.Help, found.Command = reason.Operator, "create what is missing, or name another in spec.template", ""
-	return found
+	return nil
 }
 
 // collect adds each Machine of a Cluster to one of the worst; nil for a Machine that does not count.

@@ -126,35 +126,35 @@ func TestWorstIsWhatMostWaitFor(t *testing.T) {
 	}
 }
 
-// TestBlockedChangesOfSize have messages of controllers, of which some have the cause in Machines.
-func TestBlockedChangesOfSize(t *testing.T) {
+// TestBlockedChanges are told by their reason, and not by their message.
+func TestBlockedChanges(t *testing.T) {
 	t.Parallel()
 	const up, down, gone, rolling = clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition, clusterv1.MachineDeploymentRollingOutCondition
+	overdue := is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, "no progress")
 	for name, test := range map[string]struct {
-		condition string
-		status    metav1.ConditionStatus
-		message   string
-		want      bool
-		actor     reason.Actor
+		conditions []metav1.Condition
+		want       string
+		actor      reason.Actor
 	}{
-		"a number alone":                   {up, "True", "Scaling up from 1 to 3 replicas", false, ""},
-		"a preflight check":                {up, "True", "Scaling up from 1 to 3 replicas is blocked because:\n* the template does not exist", true, reason.Operator},
-		"pending Machines":                 {up, "True", "Scaling up is blocked because 3 pending Machines are the limit", false, ""},
-		"a quota":                          {up, "True", "MachineSet a: exceeded quota: machines", true, reason.Installer},
-		"a MachineSet":                     {up, "True", "MachineSet a: the API server refuses the Machine", true, reason.Operator},
-		"a message of the past":            {up, "False", "Scaling up would be blocked because the template does not exist", false, ""},
-		"a scale down":                     {down, "True", "Scaling down from 3 to 1 replicas is blocked because of a hook", true, reason.Operator},
-		"a deletion that waits for others": {gone, "True", "Deleting: 3 Machines have finalizers of others", true, reason.Operator},
-		"a deletion":                       {gone, "True", "Deleting 3 Machines", false, ""},
-		"a deletion of one MachineSet":     {gone, "True", "Deleting 1 MachineSet with 3 Machines", false, ""},
-		"a rollout":                        {rolling, "True", "Rolling out 3 not up-to-date replicas\n* MachineSet a: 1 replica", false, ""},
-		"a rollout without its template":   {rolling, "True", `Rolling out 3 not up-to-date replicas; SimMachineTemplate "t" does not exist in namespace "n": create it`, true, reason.Operator},
+		"a scale up":                      {[]metav1.Condition{is(up, "True", clusterv1.ScalingUpReason, "Scaling up from 1 to 3 replicas")}, "", ""},
+		"one that waits for pending ones": {[]metav1.Condition{is(up, "True", clusterv1.ScalingUpReason, "Scaling up is blocked because 3 pending Machines are the limit")}, "", ""},
+		"one that is blocked":             {[]metav1.Condition{is(up, "True", droverpolicyv1.BlockedReason, "Scaling up from 1 to 3 replicas")}, up, reason.Operator},
+		"one that a quota blocks":         {[]metav1.Condition{is(up, "True", droverpolicyv1.BlockedReason, "MachineSet a: exceeded quota: machines")}, up, reason.Installer},
+		"a message of the past":           {[]metav1.Condition{is(up, "False", clusterv1.NotScalingUpReason, "Scaling up would be blocked")}, "", ""},
+		"a scale down":                    {[]metav1.Condition{is(down, "True", clusterv1.ScalingDownReason, "Scaling down from 3 to 1 replicas")}, "", ""},
+		"a scale down that is blocked":    {[]metav1.Condition{is(down, "True", droverpolicyv1.BlockedReason, "Scaling down from 3 to 1 replicas")}, down, reason.Operator},
+		"a deletion":                      {[]metav1.Condition{is(gone, "True", clusterv1.DeletingReason, "Deleting 1 MachineSet with 3 Machines")}, "", ""},
+		"a deletion that is blocked":      {[]metav1.Condition{is(gone, "True", droverpolicyv1.BlockedReason, "Deleting 3 Machines")}, gone, reason.Operator},
+		"a rollout":                       {[]metav1.Condition{is(rolling, "True", clusterv1.RollingOutReason, "Rolling out 3 not up-to-date replicas")}, "", ""},
+		"a rollout that is blocked":       {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, "Rolling out 3 not up-to-date replicas")}, rolling, reason.Operator},
+		"one without progress for long":   {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, ""), overdue}, "", ""},
+		"a scale up besides":              {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, ""), is(up, "True", droverpolicyv1.BlockedReason, "")}, up, reason.Operator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := ownerOfDeployment(poolNamed("md", is(test.condition, test.status, clusterv1.ScalingUpReason, test.message)))
-			found := o.blocked()
-			if (found != nil) != test.want || found != nil && found.Actor != test.actor {
+			found := ownerOfDeployment(poolNamed("md", test.conditions...)).blocked()
+			switch {
+			case found == nil && test.want != "", found != nil && (found.Condition.Type != test.want || found.Actor != test.actor):
 				t.Errorf("got %+v", found)
 			}
 		})
@@ -164,7 +164,7 @@ func TestBlockedChangesOfSize(t *testing.T) {
 // TestBlockedPoolIsAnsweredWithoutItsMachines has a cause that is known before a Machine is read.
 func TestBlockedPoolIsAnsweredWithoutItsMachines(t *testing.T) {
 	t.Parallel()
-	md := poolNamed("md", is(clusterv1.ScalingUpCondition, "True", clusterv1.ScalingUpReason, "Scaling up is blocked because:\n* the template does not exist"))
+	md := poolNamed("md", is(clusterv1.ScalingUpCondition, "True", droverpolicyv1.BlockedReason, "Scaling up is blocked because:\n* the template does not exist"))
 	f := finder(t, nil)
 	f.Reader = objecttest.Reader(t, interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 		t.Errorf("%T was read", list)

@@ -192,8 +192,8 @@ func TestProblemOfADeployment(t *testing.T) {
 	t.Parallel()
 	rolling := is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")
 	overdue := is(policyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "")
-	scaling := func(message string) metav1.Condition {
-		return is(clusterv1.ScalingUpCondition, "True", clusterv1.MachineDeploymentScalingUpReason, message)
+	scaling := func(reason, message string) metav1.Condition {
+		return is(clusterv1.ScalingUpCondition, "True", reason, message)
 	}
 	unavailable := is(clusterv1.AvailableCondition, "False", clusterv1.MachineDeploymentNotAvailableReason, "")
 	frozen := is(policyv1.FrozenCondition, "True", "FrozenByAnnotation", "")
@@ -208,9 +208,9 @@ func TestProblemOfADeployment(t *testing.T) {
 			[]metav1.Condition{rolling, is(policyv1.RolledBackCondition, "False", "RevisionNotFound", "")}, false, policyv1.RolledBackCondition, "?",
 		},
 		"is a quota": {
-			[]metav1.Condition{rolling, scaling("Scaling up is blocked: exceeded quota: machines")}, false, clusterv1.ScalingUpCondition, "kubectl describe resourcequota --namespace n",
+			[]metav1.Condition{rolling, scaling(policyv1.BlockedReason, "Scaling up is blocked: exceeded quota: machines")}, false, clusterv1.ScalingUpCondition, "kubectl describe resourcequota --namespace n",
 		},
-		"is not that Machines are pending":             {[]metav1.Condition{rolling, scaling("blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
+		"is not that Machines are pending":             {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
 		"is that Machines are to be deleted by hand":   {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine --namespace n -l cluster.x-k8s.io/deployment-name=md"},
 		"is a rollout without progress":                {[]metav1.Condition{rolling, overdue}, false, policyv1.ProgressingCondition, "?"},
 		"is no rollback where no rollout is under way": {[]metav1.Condition{overdue}, false, policyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},

@@ -70,7 +70,11 @@ func setRollingOut(s *state) {
 	if old := superseded(s); old > 0 {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
 		condition.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", old)
-		if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitingForCache && wait.On != rollout.WaitingForMachineSet {
+		wait := s.decision.Wait
+		if wait.On == rollout.WaitBlocked {
+			condition.Reason = policyv1.BlockedReason
+		}
+		if wait.Message != "" && wait.On != rollout.WaitingForCache && wait.On != rollout.WaitingForMachineSet {
 			condition.Message += "; " + wait.Message
 		}
 		for _, difference := range differences(s) {
@@ -131,6 +135,7 @@ func setScalingUp(s *state) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
 		if blocked := cmp.Or(s.rolloutBlocked, s.freeze.Message); blocked != "" {
+			condition.Reason = policyv1.BlockedReason
 			condition.Message += " is blocked: " + blocked
 		}
 	case s.missingTemplate != "" && s.deployment.DeletionTimestamp.IsZero():
@@ -143,6 +148,9 @@ func setScalingUp(s *state) {
 		}
 		if blocked.Status == metav1.ConditionTrue && *set.Status.Replicas < *set.Spec.Replicas {
 			condition.Message = fmt.Sprintf("MachineSet %s: %s", set.Name, blocked.Message)
+			if condition.Status == metav1.ConditionTrue {
+				condition.Reason = blocked.Reason
+			}
 		}
 	}
 	conditions.Set(s.deployment, condition)

@@ -79,6 +79,13 @@ func TestStatus(t *testing.T) {
 				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
+		"rolling, but blocked": {
+			sets: []*clusterv1.MachineSet{setWith("6", 3, 3)}, wait: rollout.Wait{On: rollout.WaitBlocked, Message: "no template"},
+			available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; no template" +
+				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"False", notDown, ""}},
+			phase: clusterv1.MachineDeploymentPhaseRunning,
+		},
 		"slow to delete": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: statusAndReason{"True", good, ""},
 			rest:  [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, "2 Machines have been deleting for more than 15m"}},
@@ -146,7 +153,7 @@ func TestScalingUpReportsTheFreezeBeforeItsMachineSetDoes(t *testing.T) {
 	s.freeze.Reason, s.freeze.Message = policyv1.FrozenByAnnotationReason, "it is frozen"
 	setStatus(s, epoch)
 	want := "Scaling up from 1 to 3 replicas is blocked: it is frozen"
-	if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Message != want {
+	if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got != (statusAndReason{"True", policyv1.BlockedReason, want}) {
 		t.Errorf("got %+v, want %s", got, want)
 	}
 }
@@ -158,15 +165,15 @@ func TestScalingUpReportsBlockedSet(t *testing.T) {
 			t.Parallel()
 			set := setWith("7", 1, 1)
 			set.Spec.Replicas = replicas
-			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: "r", Message: "no quota"})
+			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: policyv1.BlockedReason, Message: "no quota"})
 			s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
 			setStatus(s, epoch)
-			want := "MachineSet set-7: no quota"
+			want := statusAndReason{"True", policyv1.BlockedReason, "MachineSet set-7: no quota"}
 			if replicas == nil {
-				want = "Scaling up from 1 to 3 replicas"
+				want = statusAndReason{"True", clusterv1.MachineDeploymentScalingUpReason, "Scaling up from 1 to 3 replicas"}
 			}
-			if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Status != "True" || got.Message != want {
-				t.Errorf("got %+v", got)
+			if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}

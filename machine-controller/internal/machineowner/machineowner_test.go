@@ -49,7 +49,7 @@ func TestSetScalingDown(t *testing.T) {
 		"it is False with as many as desired":   {ScaleDown{Desired: 2, Current: 2}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it is False with fewer":                {ScaleDown{Desired: 3, Current: 2}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it is True with more":                  {ScaleDown{Desired: 1, Current: 2}, condition{"True", clusterv1.ScalingDownReason, "Scaling down from 2 to 1 replicas"}},
-		"it reports what blocks it":             {ScaleDown{Desired: 1, Current: 2, Blocked: "no claim"}, condition{"True", clusterv1.ScalingDownReason, "Scaling down from 2 to 1 replicas is blocked because: no claim"}},
+		"it reports what blocks it":             {ScaleDown{Desired: 1, Current: 2, Blocked: "no claim"}, condition{"True", policyv1.BlockedReason, "Scaling down from 2 to 1 replicas is blocked because: no claim"}},
 		"it reports no block of a complete one": {ScaleDown{Desired: 2, Current: 2, Blocked: "no claim"}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it reports slow deletions": {
 			ScaleDown{Desired: 1, Current: 3, Machines: []*clusterv1.Machine{deletingFor(16 * time.Minute), deletingFor(15 * time.Minute), {}}},
@@ -105,8 +105,8 @@ func TestSetDeleting(t *testing.T) {
 		t.Errorf("of a set that is being deleted it is %v", got)
 	}
 	SetDeleting(set, "2 Machines", errors.New("another manager's"))
-	if got := get(set, clusterv1.DeletingCondition).Message; got != "Deleting 2 Machines: another manager's" {
-		t.Errorf("of a set that cannot be deleted the message is %q", got)
+	if got := get(set, clusterv1.DeletingCondition); got != (condition{"True", policyv1.BlockedReason, "Deleting 2 Machines: another manager's"}) {
+		t.Errorf("of a set that cannot be deleted it is %v", got)
 	}
 }
 

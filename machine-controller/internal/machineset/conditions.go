@@ -10,10 +10,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/annotation"
 )
 
-// Types and reasons are upstream's. Those that MachineSets and MachineDeployments share are in package machineowner.
+// Types and reasons are upstream's, but for Blocked. Those that MachineSets and MachineDeployments share are in package machineowner.
 
 func setScalingUp(s *state) {
 	desired, current := desiredReplicas(s.set), len(s.machines)+s.created
@@ -22,15 +23,18 @@ func setScalingUp(s *state) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
 		if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
+			condition.Reason = policyv1.BlockedReason
 			condition.Message += fmt.Sprintf(" is blocked by the annotation %s", clusterv1.DisableMachineCreateAnnotation)
 		}
 	}
 	if s.blocked != nil {
-		separator := ""
 		if condition.Message != "" {
-			separator = " is blocked because: "
+			condition.Message += " is blocked because: "
 		}
-		condition.Message += separator + s.blocked.Error()
+		condition.Message += s.blocked.Error()
+		if current < desired && !s.awaitsPending {
+			condition.Reason = policyv1.BlockedReason
+		}
 	}
 	conditions.Set(s.set, condition)
 }

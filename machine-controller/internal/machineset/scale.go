@@ -30,6 +30,7 @@ import (
 	"drover.io/machine-controller/internal/priority"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/runtime/results"
 )
 
@@ -136,7 +137,7 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 		return reconcile.Result{}, err
 	}
 	if refusal := decision.Refusal; refusal != nil {
-		s.blocked = errors.New(refusal.Message)
+		s.blocked, s.awaitsPending = errors.New(refusal.Message), refusal.Reason == budget.ReasonMaxPending
 		missing -= decision.Allowed
 		denied(refusal.Reason, refusal.Message)
 		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
