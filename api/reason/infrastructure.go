@@ -12,7 +12,7 @@ import (
 const remediationKind = "RestartRemediation"
 
 func infraMachine() []Entry {
-	replace := "kubectl delete machine {name} --namespace {namespace}"
+	replace := "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"
 	return concat(
 		condition(InfraMachine, clusterv1.ReadyCondition, append([]reason{
 			{infrav1.InstanceRunningReason, "True", "the instance runs", Nobody, "", ""},
@@ -22,9 +22,9 @@ func infraMachine() []Entry {
 			{infrav1.WaitingForBootstrapReason, "False", "the Machine does not name its bootstrap data yet", Drover, "see the condition BootstrapConfigReady of the Machine", ""},
 			{infrav1.BootstrapDataInvalidReason, "False", "the bootstrap data cannot be read", Operator, "see the Secret that the message names", ""},
 			{infrav1.InstancePendingReason, "False", "the instance, or something that it needs, was created and is not ready yet", Drover, "", ""},
-			{infrav1.EvictionRequestedReason, "False", "the instance runs, and its host waits for it to be deleted", Operator, "delete the Machine; its MachineSet creates another", replace},
-			{infrav1.InstanceStoppedReason, "False", "the instance exists and does not run", CloudOwner, "start the instance, or delete the Machine", replace},
-			{infrav1.InstanceMissingReason, "False", "the instance was deleted by others; it is not created again", Operator, "delete the Machine; its MachineSet creates another", replace},
+			{infrav1.EvictionRequestedReason, "False", "the instance runs, and its host waits for it to be deleted", Operator, "delete the Machine; its MachineSet, if it has one, creates another", replace},
+			{infrav1.InstanceStoppedReason, "False", "the instance exists and does not run", CloudOwner, "start the instance, or delete the Machine", ""},
+			{infrav1.InstanceMissingReason, "False", "the instance was deleted by others; it is not created again", Operator, "delete the Machine; its MachineSet, if it has one, creates another", replace},
 			{infrav1.ProviderIDNotStoredReason, "False", "the instance exists, and the API server refuses its providerID", Operator, "see the message for what refuses it, as a policy or another Machine with this providerID", ""},
 			{infrav1.ClusterUnknownReason, "False", "the object is being deleted and does not name its Cluster, so no instance can be proven to be its own", Operator, "set the label " + clusterv1.ClusterNameLabel + " to the name that the Cluster had", ""},
 			{infrav1.IdentityUnknownReason, "False", "the object is being deleted, and neither its annotation nor its providerID identifies its instance", Operator, "set the annotation that the message names", ""},
@@ -32,7 +32,7 @@ func infraMachine() []Entry {
 		}, cloudErrors(replace)...)...),
 		condition(InfraMachine, infrav1.HostJoinedCondition,
 			reason{infrav1.JoinedReason, "True", "the host registered its Node", Nobody, "", ""},
-			reason{infrav1.HostFailedReason, "False", "the host failed; the message has what the cloud reports", Operator, "delete the Machine if it does not recover; its MachineSet creates another", replace},
+			reason{infrav1.HostFailedReason, "False", "the host failed; the message has what the cloud reports", Operator, "delete the Machine if it does not recover; its MachineSet, if it has one, creates another", replace},
 			reason{infrav1.BootstrapFailedReason, "False", "the bootstrap of the host ended with an error; the message has the step and what the console says", Operator, "correct the configuration that the step uses, and delete the Machine", replace},
 			reason{infrav1.BootstrapRunningReason, "False", "a step of the bootstrap takes its time, or is retried; the message has which", Drover, "see what the step needs, as a download or a registration", ""},
 			reason{infrav1.BootstrapNotStartedReason, "False", "the console does not show that the bootstrap began", Operator, "see the image, its cloud-init or Ignition, and the network of the instance", "kubectl drover logs machine/{name} --namespace {namespace}"},
@@ -47,7 +47,7 @@ func infraMachine() []Entry {
 func cloudErrors(replace string) []reason {
 	return []reason{
 		{infrav1.InvalidConfigurationReason, "False", "the spec cannot work; the message has the field", Operator, "make a template without the error, refer to it, and delete the Machine", replace},
-		{infrav1.InstanceNotOwnedReason, "False", "the instance belongs to another owner; it is not changed", Operator, "delete the Machine; its MachineSet creates another", replace},
+		{infrav1.InstanceNotOwnedReason, "False", "the instance belongs to another owner; it is not changed", Operator, "delete the Machine; its MachineSet, if it has one, creates another", replace},
 		{infrav1.InstanceTagsMissingReason, "False", "the instance lacks ownership tags, so that its owner is not known", CloudOwner, "put back the tags that the message lists, or delete the instance in the cloud", ""},
 		{infrav1.AccountMismatchReason, "False", "the credentials lead to another account than the one that the instance is in", Operator, "bring back the credentials of that account", ""},
 		{infrav1.UnauthorizedReason, "False", "the cloud refused the credentials", CloudOwner, "renew the credentials, or grant what the message names; it is tried again each minute", ""},

@@ -446,7 +446,7 @@ func TestOrphansAreOneWarning(t *testing.T) {
 	old := func(name string) *infrav1.SimMachine {
 		return &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour))}}
 	}
-	want := []Result{{"orphans", Warning, "2 objects of providers have no Machine, as SimMachine n/a", "kubectl drover orphans"}}
+	want := []Result{{"orphans", Warning, "2 objects of providers have no Machine, as SimMachine n/a", "kubectl drover orphans --all-namespaces"}}
 	if diff := cmp.Diff(want, checker(t, interceptor.Funcs{}, old("b"), old("a")).orphans(t.Context())); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}

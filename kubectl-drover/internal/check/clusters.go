@@ -220,7 +220,11 @@ func (c *Checker) orphans(ctx context.Context) []Result {
 	case err != nil:
 		return unread("orphans", err)
 	case len(found) > 0:
-		return []Result{warning("orphans", "kubectl drover orphans", "%s of providers %s no Machine, as %s %s/%s", quantity.Of(len(found), "object"), quantity.Verb(len(found), "has", "have"), found[0].Kind, found[0].Namespace, found[0].Name)}
+		namespaces := "--namespace " + c.Namespace
+		if c.Namespace == "" {
+			namespaces = "--all-namespaces"
+		}
+		return []Result{warning("orphans", "kubectl drover orphans "+namespaces, "%s of providers %s no Machine, as %s %s/%s", quantity.Of(len(found), "object"), quantity.Verb(len(found), "has", "have"), found[0].Kind, found[0].Namespace, found[0].Name)}
 	}
 	return ok("orphans", "every object of a provider has its Machine")
 }

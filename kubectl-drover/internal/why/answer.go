@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -49,6 +50,8 @@ type Finding struct {
 
 	// unreconciled means that no manager has written to the object yet.
 	unreconciled bool
+	// machine is that whose wait it explains, for a finding about one of many.
+	machine *clusterv1.Machine
 }
 
 // Answer is the answer to why.
@@ -91,6 +94,14 @@ func command(text string, object Reference) string {
 	object.Namespace, object.Name, object.Cluster = quoted(object.Namespace), quoted(object.Name), quoted(object.Cluster)
 	return filled(text, object)
 }
+
+// resource is a kind as kubectl takes it, with its group: other projects have kinds of the same name, as Machine and Cluster.
+func resource(kind schema.GroupVersionKind) string {
+	return strings.TrimSuffix(strings.ToLower(kind.Kind)+"."+kind.Group, ".")
+}
+
+// deletes reports whether its command deletes something.
+func (f *Finding) deletes() bool { return strings.HasPrefix(f.Command, "kubectl delete ") }
 
 // plain matches what a shell reads as it is.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)

@@ -11,14 +11,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/api/reason"
 )
 
 // kept is the finding of an object whose controllers have done what its deletion needs, and which the finalizers of others keep;
-// nil for any other. No condition has that: a controller does not write to an object once it has removed its finalizer.
-func kept(ref Reference, o metav1.Object) *Finding {
+// nil for any other. group is that of its kind. No condition has that: a controller does not write to an object once it has removed its finalizer.
+func kept(ref Reference, group string, o metav1.Object) *Finding {
 	finalizers := o.GetFinalizers()
 	if o.GetDeletionTimestamp().IsZero() || len(finalizers) == 0 || slices.ContainsFunc(finalizers, ofItsController) {
 		return nil
@@ -32,7 +33,7 @@ func kept(ref Reference, o metav1.Object) *Finding {
 		Meaning: fmt.Sprintf("its deletion waits for nothing but the %s %s, of another project than Drover and Cluster API", noun, strings.Join(finalizers, ", ")),
 		Actor:   reason.FinalizerOwner,
 		Help:    help + " from metadata.finalizers by hand",
-		Command: command("kubectl edit "+strings.ToLower(ref.Kind)+" {name} --namespace {namespace}", ref),
+		Command: command("kubectl edit "+resource(schema.GroupVersionKind{Group: group, Kind: ref.Kind})+" {name} --namespace {namespace}", ref),
 	}
 }
 
@@ -54,7 +55,7 @@ func keptOfGroup(o *unstructured.Unstructured) *Finding {
 	if group := o.GroupVersionKind().Group; group != clusterv1.GroupVersion.Group && !strings.HasSuffix(group, ".drover.io") {
 		return nil
 	}
-	return kept(referenceOf(o), o)
+	return kept(referenceOf(o), o.GroupVersionKind().Group, o)
 }
 
 // keptObject is that the object of a provider is kept by finalizers of others while the deletion of a Machine waits for it; nil if

@@ -42,7 +42,7 @@ func TestKeptByFinalizersOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: test.deleted, Finalizers: test.finalizers}}
-			if got := kept(ReferenceOf(m), m); (got != nil) != test.want {
+			if got := kept(ReferenceOf(m), clusterv1.GroupVersion.Group, m); (got != nil) != test.want {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -128,7 +128,7 @@ func TestFinalizersOfOthersAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "Machine m in namespace n has not been well for 60m: its deletion waits for nothing but the finalizer backup.example.com/keep, of another project than Drover and Cluster API. The owner of the finalizer must act: see why its controller does not remove it; if that controller is gone for good, remove it from metadata.finalizers by hand.\n\n  kubectl edit machine m --namespace n\n"
+	want := "Machine m in namespace n has not been well for 60m: its deletion waits for nothing but the finalizer backup.example.com/keep, of another project than Drover and Cluster API. The owner of the finalizer must act: see why its controller does not remove it; if that controller is gone for good, remove it from metadata.finalizers by hand.\n\n  kubectl edit machine.cluster.x-k8s.io m --namespace n\n"
 	if diff := cmp.Diff(want, answer.Text(noon)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +20,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
 )
 
@@ -39,12 +41,30 @@ var reasonsCausedByCluster = map[string]bool{
 // unreadable is in the message of a deletion that waits for an object of a provider that machine-controller cannot read.
 const unreadable = ", which cannot be read: "
 
+// maxCreation is how long a host may take to boot and join until somebody should look: a cloud needs minutes, a large image or
+// hardware up to half an hour.
+const maxCreation = 30 * time.Minute
+
 // machine is what a Machine waits for, across the objects that it depends on.
 func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, error) {
 	found := Problem(m)
 	if found == nil {
 		return nil, nil
 	}
+	found, err := f.deeper(ctx, m, found)
+	if found != nil && err == nil && f.Now.Sub(found.Condition.LastTransitionTime.Time) > maxCreation {
+		switch found.Condition.Reason {
+		case clusterv1.MachineNodeInspectionFailedReason:
+			found.Actor = reason.Operator
+		case infrav1.InstancePendingReason:
+			found.Actor, found.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
+		}
+	}
+	return found, err
+}
+
+// deeper is the cause of what the conditions of a Machine have.
+func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
 	switch c := found.Condition; {
 	case reasonsCausedByCluster[c.Reason], c.Reason == clusterv1.MachineNodeInspectionFailedReason:
 		deeper, err := f.clusterNamed(ctx, ReferenceOf(m))
@@ -136,7 +156,7 @@ func (f *Finder) source(ctx context.Context, m *clusterv1.Machine, found *Findin
 		return found
 	}
 	if source, err := f.Referenced(ctx, m.Namespace, ref); err == nil {
-		if paused := paused(referenceOf(source), object.Conditions(source)); paused != nil {
+		if paused := paused(referenceOf(source), source.GroupVersionKind().Group, object.Conditions(source)); paused != nil {
 			return paused
 		}
 	}
@@ -156,7 +176,7 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 	}
 	ref := Reference{infra.GetKind(), infra.GetNamespace(), infra.GetName(), m.Spec.ClusterName}
 	conditions := object.Conditions(infra)
-	if paused := paused(ref, conditions); paused != nil {
+	if paused := paused(ref, infra.GroupVersionKind().Group, conditions); paused != nil {
 		return paused, nil
 	}
 	for _, conditionType := range types {
@@ -164,11 +184,16 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 		if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.DeletingReason {
 			continue
 		}
+		if c.Reason == infrav1.ConsoleUnavailableReason { // it says nothing about the host
+			found.Facts = append(found.Facts, "Its console cannot be read: "+escape.Line(c.Message))
+			continue
+		}
 		deeper := of(ref, *c)
 		// The commands are about the Machine: it is what is deleted, and what has a console.
 		if entry, known := reason.Find(ref.Kind, c.Type, c.Reason); known {
 			deeper.Command = command(entry.Command, ReferenceOf(m))
 		}
+		deeper.reviewDeletion(ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false), !m.DeletionTimestamp.IsZero())
 		return deeper, nil
 	}
 	return found, nil
@@ -180,12 +205,12 @@ func clusterItself(c *clusterv1.Cluster) *Finding {
 	if len(c.Status.Conditions) == 0 {
 		return notReconciled(ref, c.CreationTimestamp)
 	}
-	if found := paused(ref, c.Status.Conditions); found != nil {
+	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
 		return found
 	}
 	for _, kind := range []string{
+		policyv1.ManagementClaimedCondition, // in a copy, nothing else may be mended
 		clusterv1.ClusterInfrastructureReadyCondition,
-		policyv1.ManagementClaimedCondition,
 		clusterv1.ClusterRemoteConnectionProbeCondition,
 		clusterv1.ClusterControlPlaneAvailableCondition,
 	} {

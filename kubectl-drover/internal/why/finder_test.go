@@ -282,6 +282,54 @@ func TestUndoIsOfferedWhereItHelps(t *testing.T) {
 	}
 }
 
+// TestUndoOfAMachine has a rollout whose Machine fails, or whose old Machine cannot be drained. A rollback helps the first, where
+// its deletion would create another that fails, and not the second.
+func TestUndoOfAMachine(t *testing.T) {
+	t.Parallel()
+	const undo, deletes = "kubectl drover rollout undo machinedeployment/md --namespace n", "kubectl delete machine.cluster.x-k8s.io a --namespace n"
+	overdue := is(droverpolicyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "No progress for 10m")
+	current, old := is(clusterv1.MachineUpToDateCondition, "True", clusterv1.MachineUpToDateReason, ""), is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, "")
+	failing := func(reason string, more ...metav1.Condition) *clusterv1.Machine {
+		return ofDeployment(machine("a", append(more, is(clusterv1.MachineInfrastructureReadyCondition, "False", reason, ""))...))
+	}
+	draining := func(reason string) *clusterv1.Machine {
+		m := ofDeployment(deleted(reason, "Pod shop/db: cannot be evicted"))
+		m.Name = "a"
+		return m
+	}
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		machine    *clusterv1.Machine
+		command    string
+		actor      reason.Actor
+	}{
+		"helps one of the new template":          {nil, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator},
+		"does not help one of the old":           {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator},
+		"does not help against a missing one":    {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator},
+		"helps when there is no progress":        {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator},
+		"does not end a drain":                   {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForPreDrainHookReason), "", reason.HookOwner},
+		"does not end a deletion that continues": {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), "kubectl drover describe machinedeployment/md --namespace n", reason.Operator},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := deployment(append(test.conditions, is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))...)
+			md.UID, md.Annotations, md.Spec.Template.Spec.Version = "uid", map[string]string{clusterv1.RevisionAnnotation: "2"}, "v1.36.2"
+			set := func(revision, version string) *clusterv1.MachineSet {
+				s := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "n", Name: "md-" + revision, Annotations: map[string]string{clusterv1.RevisionAnnotation: revision},
+					OwnerReferences: []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "md", UID: "uid", Controller: new(true)}},
+				}}
+				s.Spec.Template.Spec.Version, s.Status.Replicas = version, new(int32(1))
+				return s
+			}
+			answer, err := finder(t, nil, md, set("1", "v1.36.1"), set("2", "v1.36.2"), test.machine, cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
+			if err != nil || answer.Finding == nil || answer.Finding.Command != test.command || answer.Finding.Actor != test.actor {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
 // TestNothingIsDoneWhileTheClusterIsNotWell has a MachineDeployment that would wait for its Machines.
 func TestNothingIsDoneWhileTheClusterIsNotWell(t *testing.T) {
 	t.Parallel()
@@ -363,7 +411,7 @@ func TestCommandOfAnInfrastructureMachine(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"names its Machine":                     {[]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", Controller: new(true)}}, infrav1.InstanceMissingReason, "kubectl delete machine m --namespace n"},
+		"names its Machine":                     {[]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", Controller: new(true)}}, infrav1.InstanceMissingReason, "kubectl delete machine.cluster.x-k8s.io m --namespace n"},
 		"names no Machine of another project":   {[]metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m", Controller: new(true)}}, infrav1.InstanceMissingReason, ""},
 		"names none where there is none":        {nil, infrav1.InstanceMissingReason, ""},
 		"needs no Machine for what it is about": {nil, infrav1.WaitingForManagementClaimReason, "kubectl drover why cluster/c --namespace n"},

@@ -9,7 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,4 +62,25 @@ func disallowed(check *clusterv1.MachineHealthCheck) *Finding {
 		}
 	}
 	return nil
+}
+
+// deferred is what the Machines of a MachineHealthCheck wait for whose replacement it has requested, and their owners do not
+// begin, as with too many unhealthy ones or a freeze; nil if there are none. For the check, its budget is used.
+func (f *Finder) deferred(ctx context.Context, o *unstructured.Unstructured) (*Finding, error) {
+	check := &clusterv1.MachineHealthCheck{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, check); err != nil {
+		return nil, fmt.Errorf("reading MachineHealthCheck %s: %w", o.GetName(), err)
+	}
+	w := &worst{}
+	err := f.collect(ctx, Reference{check.Kind, check.Namespace, check.Name, check.Spec.ClusterName}, func(m *clusterv1.Machine) *worst {
+		c := condition(m, clusterv1.MachineOwnerRemediatedCondition)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineSetMachineRemediationDeferredReason || !selects(check, m) {
+			return nil
+		}
+		return w
+	})
+	if err != nil && !object.IsForbidden(err) {
+		return nil, err
+	}
+	return f.worstMachine(ctx, w)
 }

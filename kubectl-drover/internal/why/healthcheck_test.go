@@ -56,3 +56,35 @@ func TestAnUnhealthyMachineThatIsNotReplaced(t *testing.T) {
 		})
 	}
 }
+
+// TestHealthCheckWhoseReplacementsAreDeferred answers with what they wait for, and not that they continue.
+func TestHealthCheckWhoseReplacementsAreDeferred(t *testing.T) {
+	t.Parallel()
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
+	check.Spec.ClusterName, check.Spec.Selector.MatchLabels = "c", map[string]string{"app": "web"}
+	check.Status.Conditions = []metav1.Condition{is(clusterv1.MachineHealthCheckRemediationAllowedCondition, "False", droverpolicyv1.BudgetUsedReason, "1 of MachineDeployment md")}
+	marked := func(app, reason string) *clusterv1.Machine {
+		m := machine("m", is(clusterv1.MachineHealthCheckSucceededCondition, "False", clusterv1.MachineHealthCheckUnhealthyNodeReason, ""),
+			is(clusterv1.MachineOwnerRemediatedCondition, "False", reason, "4 of 5 Machines are unhealthy"))
+		m.Labels["app"] = app
+		return m
+	}
+	const deferred = clusterv1.MachineSetMachineRemediationDeferredReason
+	for name, test := range map[string]struct {
+		machine *clusterv1.Machine
+		want    string
+		actor   reason.Actor
+	}{
+		"by too many unhealthy ones":       {marked("web", deferred), "Machine m", reason.Operator},
+		"but not those that are under way": {marked("web", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason), "MachineHealthCheck h", reason.Drover},
+		"but not those of another check":   {marked("db", deferred), "MachineHealthCheck h", reason.Drover},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, check, test.machine, cluster()).Answer(t.Context(), object.MachineHealthCheck, key("h"))
+			if err != nil || answer.Finding == nil || answer.Finding.Object.String() != test.want || answer.Finding.Actor != test.actor {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}

@@ -75,7 +75,7 @@ func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found 
 			found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", name))
 			found.Actor = reason.Operator
 			found.Help = "install the cloud controller manager of the cloud, or let Drover write the providerID with the annotation drover.io/assign-provider-ids of the Cluster"
-			found.Command = command("kubectl annotate cluster {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
+			found.Command = command("kubectl annotate cluster.cluster.x-k8s.io {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
 			return true
 		case other == nil && node.Spec.ProviderID != m.Spec.ProviderID:
 			other = node

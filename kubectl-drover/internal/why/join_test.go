@@ -49,7 +49,7 @@ func TestNodeOfItsName(t *testing.T) {
 	registered.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "m"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}
 	registered.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	const (
-		assign = "kubectl annotate cluster c --namespace n drover.io/assign-provider-ids=true"
+		assign = "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true"
 		logs   = "kubectl drover logs machine/m --namespace n"
 	)
 	without := func(name string) string {
@@ -141,6 +141,37 @@ func TestObjectThatCannotBeCreated(t *testing.T) {
 			found, err := finder(t, nil, m, set, cluster()).machine(t.Context(), m)
 			if err != nil || found.Object.String() != test.object || found.Command != test.command {
 				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}
+
+// TestHostThatTakesTooLong is no progress any more, and a console that cannot be read is no cause.
+func TestHostThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		condition, reason string
+		waited            time.Duration
+		actor             reason.Actor
+	}{
+		"boots":                        {clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeInspectionFailedReason, 29 * time.Minute, reason.Drover},
+		"does not join":                {clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeInspectionFailedReason, 31 * time.Minute, reason.Operator},
+		"is created":                   {clusterv1.MachineInfrastructureReadyCondition, infrav1.InstancePendingReason, 29 * time.Minute, reason.Drover},
+		"is not finished in the cloud": {clusterv1.MachineInfrastructureReadyCondition, infrav1.InstancePendingReason, 31 * time.Minute, reason.CloudOwner},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := joining()
+			m.Status.Conditions = []metav1.Condition{is(test.condition, "Unknown", test.reason, "")}
+			m.Status.Conditions[0].LastTransitionTime = ago(test.waited)
+			i := host(infrav1.ConsoleUnavailableReason)
+			found, err := finder(t, nil, m, i, cluster()).machine(t.Context(), m)
+			if err != nil || found.Object.String() != "Machine m" || found.Actor != test.actor {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+			unread := strings.Contains(strings.Join(found.Facts, "|"), "Its console cannot be read")
+			if unread != (test.reason == clusterv1.MachineNodeInspectionFailedReason) {
+				t.Errorf("facts: %q", found.Facts)
 			}
 		})
 	}

@@ -9,8 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
@@ -72,12 +75,16 @@ func notReconciled(object Reference, created metav1.Time) *Finding {
 	}
 }
 
-func machineKept(m *clusterv1.Machine) *Finding { return kept(ReferenceOf(m), m) }
+func machineKept(m *clusterv1.Machine) *Finding {
+	return kept(ReferenceOf(m), clusterv1.GroupVersion.Group, m)
+}
 
-func machinePaused(m *clusterv1.Machine) *Finding { return paused(ReferenceOf(m), m.Status.Conditions) }
+func machinePaused(m *clusterv1.Machine) *Finding {
+	return paused(ReferenceOf(m), clusterv1.GroupVersion.Group, m.Status.Conditions)
+}
 
-// paused is the finding of the condition Paused, with the command that ends it.
-func paused(object Reference, conditions []metav1.Condition) *Finding {
+// paused is the finding of the condition Paused of an object whose kind has that group, with the command that ends it.
+func paused(object Reference, group string, conditions []metav1.Condition) *Finding {
 	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return nil
@@ -86,9 +93,9 @@ func paused(object Reference, conditions []metav1.Condition) *Finding {
 	if c.Reason != clusterv1.PausedReason {
 		return found
 	}
-	found.Command = command("kubectl annotate "+strings.ToLower(object.Kind)+" {name} --namespace {namespace} "+clusterv1.PausedAnnotation+"-", object)
+	found.Command = command("kubectl annotate "+resource(schema.GroupVersionKind{Group: group, Kind: object.Kind})+" {name} --namespace {namespace} "+clusterv1.PausedAnnotation+"-", object)
 	if strings.Contains(c.Message, "Cluster spec.paused") {
-		found.Command = command(`kubectl patch cluster {cluster} --namespace {namespace} --type=merge -p '{"spec":{"paused":false}}'`, object)
+		found.Command = command(`kubectl patch cluster.cluster.x-k8s.io {cluster} --namespace {namespace} --type=merge -p '{"spec":{"paused":false}}'`, object)
 	}
 	return found
 }
@@ -107,6 +114,9 @@ func deleting(m *clusterv1.Machine) *Finding {
 	found := of(ReferenceOf(m), *c)
 	if hooks := strings.HasSuffix(c.Reason, "Hook"); hooks {
 		found.Command = removeHooks(m, c.Reason)
+		if _, plane := m.Labels[clusterv1.MachineControlPlaneLabel]; plane { // removed too early, it costs the quorum of etcd
+			found.Help, found.Command = "see why the provider of the control plane does not remove it: it waits until the member has left etcd", ""
+		}
 	}
 	return found
 }
@@ -126,7 +136,7 @@ func removeHooks(m *clusterv1.Machine, why string) string {
 	if len(keys) != 1 {
 		return ""
 	}
-	return fmt.Sprintf("kubectl annotate machine %s --namespace %s %s", m.Name, m.Namespace, keys[0])
+	return fmt.Sprintf("kubectl annotate machine.cluster.x-k8s.io %s --namespace %s %s", m.Name, m.Namespace, keys[0])
 }
 
 func withoutCluster(m *clusterv1.Machine) *Finding {
@@ -144,7 +154,24 @@ func bootstrap(m *clusterv1.Machine) *Finding {
 }
 
 func infrastructure(m *clusterv1.Machine) *Finding {
-	return not(m, clusterv1.MachineInfrastructureReadyCondition)
+	found := not(m, clusterv1.MachineInfrastructureReadyCondition)
+	if found != nil {
+		found.reviewDeletion(ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false), !m.DeletionTimestamp.IsZero())
+	}
+	return found
+}
+
+// reviewDeletion takes the advice to delete a Machine out of a finding about its instance, where that does not help: it is being
+// deleted already, or its instance runs and what its credentials lead to is wrong.
+func (f *Finding) reviewDeletion(provisioned, deleting bool) {
+	switch {
+	case !f.deletes():
+	case deleting:
+		f.Help, f.Command = "do what the message has: the deletion waits for it", ""
+	case provisioned && f.Condition.Reason == infrav1.InvalidConfigurationReason:
+		f.Meaning = "its instance has run, and what its credentials lead to has changed since; the message has the field"
+		f.Help, f.Command = "correct that, and keep the Machine; it is tried again each minute", ""
+	}
 }
 
 // node prefers the condition that has more to say: NodeHealthy has the pressure too.

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
@@ -23,7 +24,9 @@ import (
 
 // owner is what MachineDeployments and MachineSets have in common.
 type owner struct {
-	ref        Reference
+	ref Reference
+	// key tells the owners of one Cluster apart.
+	key        string
 	created    metav1.Time
 	conditions []metav1.Condition
 	// kept is that nothing but finalizers of others keeps it; nil if that is not so.
@@ -39,7 +42,7 @@ type owner struct {
 func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
 	ref := Reference{"MachineDeployment", md.Namespace, md.Name, md.Spec.ClusterName}
 	return owner{
-		ref: ref, created: md.CreationTimestamp, conditions: md.Status.Conditions, kept: kept(ref, md),
+		ref: ref, key: md.Name, created: md.CreationTimestamp, conditions: md.Status.Conditions, kept: kept(ref, clusterv1.GroupVersion.Group, md),
 		onDelete:   md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
 		deployment: md,
 		belongs:    func(m *clusterv1.Machine) bool { return m.Labels[clusterv1.MachineDeploymentNameLabel] == md.Name },
@@ -49,7 +52,7 @@ func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
 func ownerOfSet(set *clusterv1.MachineSet) owner {
 	ref := Reference{"MachineSet", set.Namespace, set.Name, set.Spec.ClusterName}
 	return owner{
-		ref: ref, created: set.CreationTimestamp, conditions: set.Status.Conditions, kept: kept(ref, set),
+		ref: ref, key: string(set.UID), created: set.CreationTimestamp, conditions: set.Status.Conditions, kept: kept(ref, clusterv1.GroupVersion.Group, set),
 		belongs: func(m *clusterv1.Machine) bool {
 			controller := metav1.GetControllerOfNoCopy(m)
 			return controller != nil && controller.UID == set.UID
@@ -77,7 +80,7 @@ func (o owner) with(kind string, statuses ...metav1.ConditionStatus) *Finding {
 
 // owner is what a MachineDeployment or MachineSet waits for: what concerns it as a whole first, then its Machines.
 func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
-	if found := o.itself(); found != nil {
+	if found := o.itself(); found != nil && !isFreeze(found) {
 		return found, nil
 	}
 	// Nothing is created, replaced or drained while the Cluster is not well.
@@ -111,9 +114,15 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 		found = o.inProgress()
 		return found, f.reviewUndo(ctx, o, found)
 	case overdue == nil:
-		return found, nil
+		return found, f.offerUndo(ctx, o, found)
+	case found.machine.DeletionTimestamp.IsZero():
+		err = f.reviewUndo(ctx, o, overdue)
+	case found.needsAction(): // a rollback does not end the deletion of an older Machine
+		overdue.Actor, overdue.Help, overdue.Command = found.Actor, found.Help, found.Command
+	default:
+		o.withoutUndo(overdue)
 	}
-	if err := f.reviewUndo(ctx, o, overdue); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	fact := fmt.Sprintf("%s: %s", found.Object, found.Meaning)
@@ -133,7 +142,7 @@ func (o owner) itself() *Finding {
 	if len(o.conditions) == 0 {
 		return notReconciled(o.ref, o.created)
 	}
-	if found := paused(o.ref, o.conditions); found != nil {
+	if found := paused(o.ref, clusterv1.GroupVersion.Group, o.conditions); found != nil {
 		return found
 	}
 	for _, found := range []*Finding{
@@ -191,7 +200,7 @@ func (o owner) inProgress() *Finding {
 	}
 	if rolling != nil && o.onDelete {
 		rolling.Actor, rolling.Help = reason.Operator, "delete the Machines of the older template, one after another: the strategy OnDelete replaces each after that"
-		rolling.Command = command("kubectl get machine --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)
+		rolling.Command = command("kubectl get "+resource(object.Machine.GroupVersionKind)+" --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)
 		return rolling
 	}
 	for _, found := range []*Finding{
@@ -225,6 +234,29 @@ func (o owner) withoutUndo(found *Finding) {
 	found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
 }
 
+// causedByTemplate are the reasons of Machines that a wrong template may have.
+var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.BootstrapFailedReason: true, infrav1.InvalidConfigurationReason: true}
+
+// offerUndo puts a rollback before the deletion of a Machine that may fail for its new template: the next would fail too.
+func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
+	upToDate := condition(found.machine, clusterv1.MachineUpToDateCondition)
+	if o.deployment == nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
+		upToDate == nil || upToDate.Status != metav1.ConditionTrue || !causedByTemplate[found.Condition.Reason] || !found.deletes() {
+		return nil
+	}
+	history, err := rollout.History(ctx, f.Reader, o.deployment)
+	switch {
+	case object.IsForbidden(err):
+		return nil
+	case err != nil:
+		return err
+	case history.WithdrawsTemplate():
+		found.Help = "roll back if the new template is the cause, else " + found.Help
+		found.Command = command("kubectl drover rollout undo machinedeployment/{name} --namespace {namespace}", o.ref)
+	}
+	return nil
+}
+
 // reviewUndo takes the rollback out of a finding about a rollout without progress unless that withdraws its template. A user who
 // may not read the revisions cannot roll back with the command.
 func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
@@ -246,8 +278,11 @@ func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error 
 // clusterNamed is what the Cluster of an object itself waits for.
 func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, error) {
 	cluster, err := f.readCluster(ctx, ref)
-	if cluster == nil || err != nil {
+	switch {
+	case cluster == nil || err != nil:
 		return nil, err
+	case !cluster.DeletionTimestamp.IsZero(): // Machines of a Cluster that is being deleted do not need the workload cluster
+		return paused(Reference{"Cluster", cluster.Namespace, cluster.Name, cluster.Name}, clusterv1.GroupVersion.Group, cluster.Status.Conditions), nil
 	}
 	return clusterItself(cluster), nil
 }
@@ -265,7 +300,7 @@ func (f *Finder) readCluster(ctx context.Context, ref Reference) (*clusterv1.Clu
 // cluster is what a Cluster waits for: itself first, then its workers. While it is being deleted, only its deletion counts.
 func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {
 	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
-	if found := kept(ref, c); found != nil {
+	if found := kept(ref, clusterv1.GroupVersion.Group, c); found != nil {
 		return found, nil
 	}
 	deleting := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterDeletingCondition)
@@ -278,29 +313,44 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	if found, _ := f.kubeconfig(ctx, c); found != nil {
 		return found, nil
 	}
-	first, others, err := f.deployments(ctx, c)
+	first, others, err := f.firstOwner(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if first == nil {
-		first, err = f.anyMachine(ctx, ref)
+	if first == nil || !first.needsAction() { // a Machine of no MachineDeployment, or one whose own conditions do not have the cause
+		machine, err := f.anyMachine(ctx, ref)
+		switch {
+		case err != nil:
+			return nil, err
+		case first == nil, machine != nil && machine.needsAction():
+			first, others = machine, 0
+		}
 	}
 	if first == nil {
-		return clusterAnnotations(c), err
+		return clusterAnnotations(c), nil
 	}
 	first.Others += others
-	return first, err
+	return first, nil
 }
 
 func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1.Cluster, deleting metav1.Condition) (*Finding, error) {
-	if found := paused(ref, c.Status.Conditions); found != nil {
+	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
 		return found, nil
 	}
 	found, err := f.anyMachine(ctx, ref)
-	if found == nil && err == nil {
-		found = of(ref, deleting)
+	if found != nil || err != nil {
+		return found, err
 	}
-	return found, err
+	owners, err := f.owners(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range owners {
+		if o.kept != nil {
+			return o.kept, nil
+		}
+	}
+	return of(ref, deleting), nil
 }
 
 // anyMachine is what most Machines of a Cluster wait for.
@@ -312,38 +362,86 @@ func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error
 	return f.worstMachine(ctx, w)
 }
 
-// deployments is what the first MachineDeployment that needs action waits for, or if there is none, the first that is not
-// well, and how many other objects wait. The Machines are read once for all MachineDeployments, and other objects for one alone.
-func (f *Finder) deployments(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
+// owners are the MachineDeployments of a Cluster, and its MachineSets without one. Without permission to read MachineSets, there
+// are none of these.
+func (f *Finder) owners(ctx context.Context, c *clusterv1.Cluster) ([]owner, error) {
 	var owners []owner
-	machines := map[string]*worst{}
-	err = object.Each(ctx, f.Reader, object.MachineDeployment, &clusterv1.MachineDeploymentList{}, func(page *clusterv1.MachineDeploymentList) error {
+	err := object.Each(ctx, f.Reader, object.MachineDeployment, &clusterv1.MachineDeploymentList{}, func(page *clusterv1.MachineDeploymentList) error {
 		for i := range page.Items {
 			if md := &page.Items[i]; md.Spec.ClusterName == c.Name {
-				owners, machines[md.Name] = append(owners, ownerOfDeployment(md)), &worst{}
+				owners = append(owners, ownerOfDeployment(md))
 			}
 		}
 		return nil
 	}, client.InNamespace(c.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	err = object.Each(ctx, f.Reader, object.MachineSet, &clusterv1.MachineSetList{}, func(page *clusterv1.MachineSetList) error {
+		for i := range page.Items {
+			if set := &page.Items[i]; set.Spec.ClusterName == c.Name && metav1.GetControllerOfNoCopy(set) == nil {
+				owners = append(owners, ownerOfSet(set))
+			}
+		}
+		return nil
+	}, client.InNamespace(c.Namespace))
+	if object.IsForbidden(err) {
+		err = nil
+	}
+	return owners, err
+}
+
+// firstOwner is what the first MachineDeployment or MachineSet that needs action waits for, or if there is none, the first that is
+// not well, and how many other objects wait. One that somebody has stopped on purpose does not hide another. The Machines are read
+// once for all of them, and other objects for one alone.
+func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
+	owners, err := f.owners(ctx, c)
 	if err != nil || len(owners) == 0 {
 		return nil, 0, err
 	}
-	err = f.collect(ctx, owners[0].ref, func(m *clusterv1.Machine) *worst { return machines[m.Labels[clusterv1.MachineDeploymentNameLabel]] })
+	machines := map[string]*worst{}
+	for _, o := range owners {
+		machines[o.key] = &worst{}
+	}
+	err = f.collect(ctx, owners[0].ref, func(m *clusterv1.Machine) *worst { return machines[keyOfOwner(m)] })
 	if err != nil {
 		return nil, 0, err
 	}
-	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.ref.Name].all == 0 })
+	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.key].all == 0 })
 	if len(owners) == 0 {
 		return nil, 0, nil
 	}
-	at := max(0, slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.ref.Name]) }))
+	at := slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose() })
+	if at < 0 {
+		at = max(0, slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) }))
+	}
 	for i, o := range owners {
 		if i != at {
-			others += max(machines[o.ref.Name].all, 1)
+			others += max(machines[o.key].all, 1)
 		}
 	}
-	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].ref.Name])
+	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].key])
 	return first, others, err
+}
+
+// keyOfOwner is the key of the MachineDeployment or MachineSet that a Machine belongs to.
+func keyOfOwner(m *clusterv1.Machine) string {
+	if name := m.Labels[clusterv1.MachineDeploymentNameLabel]; name != "" {
+		return name
+	}
+	if controller := metav1.GetControllerOfNoCopy(m); controller != nil {
+		return string(controller.UID)
+	}
+	return ""
+}
+
+// stoppedOnPurpose reports whether somebody has frozen or paused an owner, or replaces its Machines by hand.
+func (o owner) stoppedOnPurpose() bool {
+	if found := o.itself(); found != nil {
+		reason := found.Condition.Reason
+		return reason == policyv1.FrozenByAnnotationReason || reason == clusterv1.PausedReason
+	}
+	return o.onDelete || o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false)
 }
 
 // needsAction reports whether an owner or one of its Machines needs action, as far as their own conditions have it.
@@ -362,12 +460,29 @@ func (o owner) needsAction(w *worst) bool {
 
 // ofOwner is what an owner in a Cluster that is well waits for, with what its Machines wait for.
 func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, error) {
-	for _, found := range []*Finding{o.itself(), o.blocked()} {
-		if found != nil {
-			return found, nil
+	if found := o.itself(); found != nil {
+		if isFreeze(found) {
+			return found, f.besides(ctx, found, w)
 		}
+		return found, nil
+	}
+	if found := o.blocked(); found != nil {
+		return found, nil
 	}
 	return f.waiting(ctx, o, w)
+}
+
+func isFreeze(found *Finding) bool { return found.Condition.Type == policyv1.FrozenCondition }
+
+// besides adds what the Machines of a frozen owner wait for: a freeze says nothing about them, and may be there for them.
+func (f *Finder) besides(ctx context.Context, freeze *Finding, w *worst) error {
+	found, err := f.worstMachine(ctx, w)
+	if found == nil || err != nil {
+		return err
+	}
+	freeze.Facts = append(freeze.Facts, fmt.Sprintf("Besides, %s: %s", found.Object, found.Meaning))
+	freeze.Others = found.Others
+	return nil
 }
 
 // replicas is the state of a MachineDeployment or MachineSet.
@@ -386,7 +501,7 @@ func SetProblem(set *clusterv1.MachineSet) *Finding { return ownerOfSet(set).pro
 
 // ClusterProblem is the same of a Cluster.
 func ClusterProblem(c *clusterv1.Cluster) *Finding {
-	if found := kept(Reference{"Cluster", c.Namespace, c.Name, c.Name}, c); found != nil {
+	if found := kept(Reference{"Cluster", c.Namespace, c.Name, c.Name}, clusterv1.GroupVersion.Group, c); found != nil {
 		return found
 	}
 	if found := clusterItself(c); found != nil {

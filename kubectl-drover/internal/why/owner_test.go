@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -40,12 +41,80 @@ func failingIn(pool, name, reason string) *clusterv1.Machine {
 	return m
 }
 
+// setNamed is a MachineSet without a MachineDeployment.
+func setNamed(name string, conditions ...metav1.Condition) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("uid-of-" + name)}}
+	set.Spec.ClusterName, set.Status.Conditions = "c", append(conditions, is("Other", "True", "Other", ""))
+	return set
+}
+
+// inSet makes a Machine one of a MachineSet without a MachineDeployment.
+func inSet(m *clusterv1.Machine, set string) *clusterv1.Machine {
+	delete(m.Labels, clusterv1.MachineDeploymentNameLabel)
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: set, UID: types.UID("uid-of-" + set), Controller: new(true)}}
+	return m
+}
+
+// TestFreezeNamesWhatItsMachinesWaitFor besides, as a freeze may be there for them.
+func TestFreezeNamesWhatItsMachinesWaitFor(t *testing.T) {
+	t.Parallel()
+	frozen := is(droverpolicyv1.FrozenCondition, "True", droverpolicyv1.OvershootReason, "")
+	f := finder(t, nil, poolNamed("a", frozen), failingIn("a", "a-0", "Unauthorized"), failingIn("a", "a-1", "Unauthorized"), cluster())
+	for name, kind := range map[string]object.Kind{"a": object.MachineDeployment, "c": object.Cluster} {
+		answer, err := f.Answer(t.Context(), kind, key(name))
+		if err != nil || answer.Finding == nil || answer.Finding.Condition.Type != frozen.Type || answer.Finding.Others != 1 ||
+			strings.Join(answer.Finding.Facts, "|") != "Besides, Machine a-0: the cloud refused the credentials" {
+			t.Errorf("got %+v, error %v", answer.Finding, err)
+		}
+	}
+}
+
+// TestClusterThatIsDeletedNamesWhatKeepsIt once its Machines are gone.
+func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
+	t.Parallel()
+	c := cluster(is(clusterv1.ClusterDeletingCondition, "True", clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "* MachineDeployments: a"), unconnected)
+	c.DeletionTimestamp, c.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
+	kept := poolNamed("a")
+	kept.DeletionTimestamp, kept.Finalizers = new(ago(time.Hour)), []string{"example.com/backup"}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"and what a Machine waits for first": {[]client.Object{kept, failingIn("a", "a-0", "CloudError")}, "Machine a-0"},
+		"as a finalizer of others":           {[]client.Object{kept}, "MachineDeployment a"},
+		"or itself":                          {[]client.Object{poolNamed("a")}, "Cluster c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, append(test.objects, c)...).Answer(t.Context(), object.Cluster, key("c"))
+			if err != nil || answer.Finding == nil || answer.Finding.Object.String() != test.want {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
+// TestPoolOfAClusterThatIsDeleted does not wait for the workload cluster.
+func TestPoolOfAClusterThatIsDeleted(t *testing.T) {
+	t.Parallel()
+	c := cluster(unconnected)
+	c.DeletionTimestamp, c.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
+	answer, err := finder(t, nil, poolNamed("a"), failingIn("a", "a-0", "CloudError"), c).Answer(t.Context(), object.MachineDeployment, key("a"))
+	if err != nil || answer.Finding == nil || answer.Finding.Object.String() != "Machine a-0" {
+		t.Errorf("got %+v, error %v", answer.Finding, err)
+	}
+}
+
 // TestClusterAnswersAboutItsFirstPool has two MachineDeployments: the answer is about the first that is not well, and counts what the
 // others and their Machines wait for.
 func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	t.Parallel()
 	frozen := is(droverpolicyv1.FrozenCondition, "True", droverpolicyv1.FrozenByAnnotationReason, "")
 	rolling := is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")
+	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "")
+	setOfAnother, setOfPool := setNamed("s", frozen), setNamed("s", frozen)
+	setOfAnother.Spec.ClusterName = "d"
+	setOfPool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "a", Controller: new(true)}}
 	other := poolNamed("of-another", frozen)
 	other.Spec.ClusterName = "d"
 	for name, test := range map[string]struct {
@@ -66,8 +135,16 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers the pool that needs action":          {[]client.Object{poolNamed("a", rolling), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
 		"prefers the pool whose Machine needs action": {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "InstancePending"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
 		"prefers the pool that is frozen":             {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "InstancePending")}, "MachineDeployment b Frozen", 1},
-		"is a rollout where all Machines are well": {
-			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool-that-is-there", "CloudError")}, "MachineDeployment a RollingOut", 0,
+		"is a rollout where all Machines are well":    {[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", infrav1.WaitingForBootstrapReason)}, "MachineDeployment a RollingOut", 0},
+		"prefers a Machine of no pool that needs action": {
+			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0,
+		},
+		"is a MachineSet of its own":          {[]client.Object{poolNamed("a"), setNamed("s", frozen)}, "MachineSet s Frozen", 0},
+		"is a Machine of such a MachineSet":   {[]client.Object{poolNamed("a"), setNamed("s"), inSet(failingIn("", "s-0", "CloudError"), "s")}, "Machine s-0 InfrastructureReady", 0},
+		"is no MachineSet of another Cluster": {[]client.Object{poolNamed("a"), setOfAnother}, "", 0},
+		"is no MachineSet of a pool":          {[]client.Object{poolNamed("a"), setOfPool}, "", 0},
+		"prefers the pool that nobody has stopped": {
+			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,16 +171,21 @@ func TestWorstIsWhatMostWaitFor(t *testing.T) {
 		return ofDeployment(machine(name, append(more, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, ""))...))
 	}
 	checked := is(clusterv1.MachineHealthCheckSucceededCondition, "False", clusterv1.MachineHealthCheckUnhealthyNodeReason, "not ready for 5m")
+	since := func(m *clusterv1.Machine, d time.Duration) *clusterv1.Machine {
+		m.Status.Conditions[0].LastTransitionTime = ago(d)
+		return m
+	}
 	for name, test := range map[string]struct {
 		machines []*clusterv1.Machine
 		want     string
 		others   int
 	}{
-		"is none":                         {[]*clusterv1.Machine{ofDeployment(machine("well", is("Ready", "True", "Ready", "")))}, "", 0},
-		"is the first of equal ones":      {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y")}, "a", 1},
-		"is the greater group":            {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y"), failingIn("md", "c", "Y")}, "b", 2},
-		"is a group that needs action":    {[]*clusterv1.Machine{failingIn("md", "a", "InstancePending"), failingIn("md", "b", "InstancePending"), failingIn("md", "c", "Y")}, "c", 2},
-		"is told apart by a health check": {[]*clusterv1.Machine{unhealthy("a"), unhealthy("b", checked), unhealthy("c", checked)}, "b", 2},
+		"is none":                            {[]*clusterv1.Machine{ofDeployment(machine("well", is("Ready", "True", "Ready", "")))}, "", 0},
+		"is the first of equal ones":         {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y")}, "a", 1},
+		"is the greater group":               {[]*clusterv1.Machine{failingIn("md", "a", "X"), failingIn("md", "b", "Y"), failingIn("md", "c", "Y")}, "b", 2},
+		"is a group that needs action":       {[]*clusterv1.Machine{failingIn("md", "a", "InstancePending"), failingIn("md", "b", "InstancePending"), failingIn("md", "c", "Y")}, "c", 2},
+		"is the one that has waited longest": {[]*clusterv1.Machine{since(failingIn("md", "a", "X"), time.Minute), since(failingIn("md", "b", "X"), time.Hour)}, "b", 1},
+		"is told apart by a health check":    {[]*clusterv1.Machine{unhealthy("a"), unhealthy("b", checked), unhealthy("c", checked)}, "b", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,7 +326,7 @@ func TestSourceOfAMirroredCondition(t *testing.T) {
 			if err != nil || found.Object.String() != test.want || strings.Join(found.Facts, "|") != test.fact {
 				t.Errorf("got %+v, error %v", found, err)
 			}
-			if test.want == "SimMachine i" && found.Command != "kubectl annotate simmachine i --namespace n cluster.x-k8s.io/paused-" {
+			if test.want == "SimMachine i" && found.Command != "kubectl annotate simmachine.infrastructure.drover.io i --namespace n cluster.x-k8s.io/paused-" {
 				t.Errorf("the command is %q", found.Command)
 			}
 		})

@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -76,25 +78,30 @@ func TestCommandsOfAMachine(t *testing.T) {
 		}
 		return m
 	}
+	ofPlane := func(m *clusterv1.Machine) *clusterv1.Machine {
+		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+		return m
+	}
 	const drain, terminate = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/a", clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/b"
 	for name, test := range map[string]struct {
 		machine *clusterv1.Machine
 		want    string
 	}{
 		"removes the one hook before the drain": {
-			deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason, drain, terminate), "kubectl annotate machine m --namespace n " + drain + "-",
+			deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason, drain, terminate), "kubectl annotate machine.cluster.x-k8s.io m --namespace n " + drain + "-",
 		},
 		"removes the one hook before the instance is deleted": {
-			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason, drain, terminate), "kubectl annotate machine m --namespace n " + terminate + "-",
+			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason, drain, terminate), "kubectl annotate machine.cluster.x-k8s.io m --namespace n " + terminate + "-",
 		},
-		"does not choose between two hooks": {deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason, drain, drain+"2"), ""},
+		"leaves the hook of a control plane to its provider": {ofPlane(deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason, terminate)), ""},
+		"does not choose between two hooks":                  {deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason, drain, drain+"2"), ""},
 		"ends a pause of its own": {
 			machine("m", is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "Machine has the cluster.x-k8s.io/paused annotation")),
-			"kubectl annotate machine m --namespace n cluster.x-k8s.io/paused-",
+			"kubectl annotate machine.cluster.x-k8s.io m --namespace n cluster.x-k8s.io/paused-",
 		},
 		"ends a pause of its Cluster": {
 			machine("m", is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "Cluster spec.paused is set to true")),
-			`kubectl patch cluster c --namespace n --type=merge -p '{"spec":{"paused":false}}'`,
+			`kubectl patch cluster.cluster.x-k8s.io c --namespace n --type=merge -p '{"spec":{"paused":false}}'`,
 		},
 		"has none without its Cluster": {machine("m", is(clusterv1.MachineReadyCondition, "False", "NotReady", `Cluster "c" does not exist`)), ""},
 	} {
@@ -102,6 +109,49 @@ func TestCommandsOfAMachine(t *testing.T) {
 			t.Parallel()
 			if found := Problem(test.machine); found == nil || found.Command != test.want {
 				t.Errorf("got %+v", found)
+			}
+		})
+	}
+}
+
+// TestDeletionIsNoAdvice for a Machine whose instance runs and whose credentials are wrong, or that is being deleted already, and
+// one that waits for the Machine of another template may be deleted.
+func TestDeletionIsNoAdvice(t *testing.T) {
+	t.Parallel()
+	const deletes = "kubectl delete machine.cluster.x-k8s.io m --namespace n"
+	for name, test := range map[string]struct {
+		reason                string
+		provisioned, deleting bool
+		want                  string
+	}{
+		"but for one that cannot be created":         {infrav1.InvalidConfigurationReason, false, false, deletes},
+		"for one that ran":                           {infrav1.InvalidConfigurationReason, true, false, ""},
+		"but for one that ran, and is gone":          {infrav1.InstanceMissingReason, true, false, deletes},
+		"for one whose deletion cannot be continued": {infrav1.InvalidConfigurationReason, true, true, ""},
+		"for one that is being deleted":              {infrav1.InstanceNotOwnedReason, false, true, ""},
+		"for one that may be started":                {infrav1.InstanceStoppedReason, true, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", test.reason, "region: two of that name"))
+			m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+			i := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i", OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", Controller: new(true),
+			}}}}
+			i.Status.Conditions = []metav1.Condition{is(clusterv1.ReadyCondition, "False", test.reason, "region: two of that name")}
+			m.Status.Initialization.InfrastructureProvisioned, i.Status.Initialization.Provisioned = &test.provisioned, &test.provisioned
+			if test.deleting {
+				waits := deleted(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, "")
+				m.DeletionTimestamp, m.Finalizers = waits.DeletionTimestamp, waits.Finalizers
+				m.Status.Conditions = append(m.Status.Conditions, waits.Status.Conditions...)
+				i.DeletionTimestamp, i.Finalizers = waits.DeletionTimestamp, []string{"infrastructure.drover.io/machine"}
+			}
+			f := finder(t, nil, m, i, cluster())
+			for name, kind := range map[string]object.Kind{"m": object.Machine, "i": {GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachine"), Resource: "simmachines"}} {
+				answer, err := f.Answer(t.Context(), kind, key(name))
+				if err != nil || answer.Finding == nil || answer.Finding.Condition.Reason != test.reason || answer.Finding.Command != test.want {
+					t.Errorf("%s: got %+v, error %v", kind.Kind, answer.Finding, err)
+				}
 			}
 		})
 	}
@@ -169,8 +219,8 @@ func TestTheFirstCauseOfAClusterCounts(t *testing.T) {
 	}{
 		"is that nothing was written":                     {nil, ""},
 		"is a pause":                                      {[]metav1.Condition{infra, is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "")}, clusterv1.PausedCondition},
-		"is the infrastructure":                           {[]metav1.Condition{annotation, plane, probe, elsewhere, infra}, infra.Type},
-		"is the claim of another":                         {[]metav1.Condition{annotation, plane, probe, elsewhere}, elsewhere.Type},
+		"is the claim of another":                         {[]metav1.Condition{annotation, plane, probe, infra, elsewhere}, elsewhere.Type},
+		"is the infrastructure":                           {[]metav1.Condition{annotation, plane, probe, notYet, infra}, infra.Type},
 		"is the connection, without which there is claim": {[]metav1.Condition{annotation, plane, probe, notYet}, probe.Type},
 		"is a claim that is awaited":                      {[]metav1.Condition{annotation, plane, notYet}, notYet.Type},
 		"is the control plane":                            {[]metav1.Condition{annotation, plane}, plane.Type},
@@ -211,7 +261,7 @@ func TestProblemOfADeployment(t *testing.T) {
 			[]metav1.Condition{rolling, scaling(policyv1.BlockedReason, "Scaling up is blocked: exceeded quota: machines")}, false, clusterv1.ScalingUpCondition, "kubectl describe resourcequota --namespace n",
 		},
 		"is not that Machines are pending":             {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
-		"is that Machines are to be deleted by hand":   {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine --namespace n -l cluster.x-k8s.io/deployment-name=md"},
+		"is that Machines are to be deleted by hand":   {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine.cluster.x-k8s.io --namespace n -l cluster.x-k8s.io/deployment-name=md"},
 		"is a rollout without progress":                {[]metav1.Condition{rolling, overdue}, false, policyv1.ProgressingCondition, "?"},
 		"is no rollback where no rollout is under way": {[]metav1.Condition{overdue}, false, policyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},
 		"is that too few are available":                {[]metav1.Condition{unavailable}, false, clusterv1.AvailableCondition, "?"},

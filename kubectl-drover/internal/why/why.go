@@ -121,7 +121,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		}
 		return answer(ref, "", notReconciled(ref, o.GetCreationTimestamp())), nil
 	}
-	if found := paused(ref, conditions); found != nil {
+	if found := paused(ref, o.GroupVersionKind().Group, conditions); found != nil {
 		return answer(ref, "", found), nil
 	}
 	found := byTable(ref, conditions)
@@ -132,6 +132,14 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 	}
 	if found != nil && reason.Group(ref.Kind) == reason.InfraMachine {
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
+		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
+		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
+	}
+	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
+		deferred, err := f.deferred(ctx, o)
+		if deferred != nil || err != nil {
+			return answer(ref, "", deferred), err
+		}
 	}
 	return answer(ref, "", found), nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -24,8 +25,10 @@ type worst struct {
 }
 
 type sample struct {
+	// machine is that with the most facts, and of these the one that has waited longest: a host that has just been created boots.
 	machine *clusterv1.Machine
 	facts   int
+	since   metav1.Time
 	count   int
 	// needsAction means that there is something to do but to wait for Drover, as far as the conditions of the Machine have it.
 	needsAction bool
@@ -37,8 +40,9 @@ func (w *worst) add(m *clusterv1.Machine) {
 		return
 	}
 	w.all++
-	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not.
-	key := fmt.Sprintf("%s %s %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0)
+	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that nobody replaces from
+	// one that is replaced.
+	key := fmt.Sprintf("%s %s %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction())
 	known := w.groups[key]
 	if known == nil {
 		if w.groups == nil {
@@ -48,8 +52,9 @@ func (w *worst) add(m *clusterv1.Machine) {
 		w.groups[key], w.order = known, append(w.order, key)
 	}
 	known.count++
-	if facts := len(strings.Join(found.Facts, "")); known.machine == nil || facts > known.facts {
-		known.machine, known.facts = m.DeepCopy(), facts
+	facts, since := len(strings.Join(found.Facts, "")), found.Condition.LastTransitionTime
+	if known.machine == nil || facts > known.facts || facts == known.facts && since.Before(&known.since) {
+		known.machine, known.facts, known.since = m.DeepCopy(), facts, since
 	}
 }
 
@@ -94,7 +99,7 @@ func (f *Finder) worstMachine(ctx context.Context, w *worst) (*Finding, error) {
 		if found == nil {
 			continue
 		}
-		found.Others = w.all - 1
+		found.Others, found.machine = w.all-1, cause.machine
 		if ref := ReferenceOf(cause.machine); found.Object != ref {
 			found.Facts = append(found.Facts, fmt.Sprintf("It is about %s", ref))
 		}

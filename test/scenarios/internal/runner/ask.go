@@ -45,7 +45,7 @@ func (r *Runner) ask(ctx context.Context, d parser.Document) (string, error) {
 // answer is the command, its output and its exit code, without what differs from run to run.
 func (r *Runner) answer(ctx context.Context, subject string) (string, error) {
 	home := filepath.Join(r.Stack.Dir, "plugin")
-	kubeconfig := filepath.Join(home, "kubeconfig")
+	kubeconfig := filepath.Join(home, r.Namespace+".kubeconfig") // not of another scenario, which may be reading it while it is written
 	content, err := r.Stack.Management.Kubeconfig("operator", "system:masters")
 	if err != nil {
 		return "", err
