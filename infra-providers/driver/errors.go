@@ -105,8 +105,9 @@ func (e *BusyError) Error() string { return "the account holds its share of the 
 func IsBusy(err error) bool { return is[*BusyError](err) }
 
 // AccountMismatchError means that the credentials lead to another account than the one that a machine is pinned to,
-// so that nothing read there is evidence about its instance. A driver returns it, for every call from then on, if a new
-// login leads to another account than the one before; it is then replaced by a new connection.
+// so that nothing read there is evidence about its instance. A driver returns it if a new login leads to another account
+// than the one before, for every call from then on, or if another server answers at its address, for every conclusion that
+// there is no instance; it is then replaced by a new connection.
 type AccountMismatchError struct {
 	// Pinned is the account of the machine, Connected the one that its credentials lead to.
 	Pinned, Connected string

@@ -24,6 +24,23 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the clusters: %w", toError(err))
 	}
+	return d.identify(clusters)
+}
+
+// verifyAccount fails with AccountMismatchError if another Prism Central answers than before, such as one that was deployed anew at
+// the same address: what is in the one is not found in the other. It reads without the cache.
+func (d *Driver) verifyAccount(ctx context.Context) error {
+	clusters, err := d.lookup.ReadClusters(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the clusters: %w", toError(err))
+	}
+	_, err = d.identify(clusters)
+	return err
+}
+
+// identify returns the UUID of Prism Central, which must be the one that the driver was connected to first: its requests have no
+// session that another one would refuse.
+func (d *Driver) identify(clusters []request.Cluster) (string, error) {
 	var found string
 	for _, cluster := range clusters {
 		if !cluster.PrismCentral {
@@ -36,6 +53,10 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	}
 	if !request.IsUUID(found) {
 		return "", &driver.UnauthorizedError{Err: errors.New("no cluster is Prism Central: the endpoint is that of a Prism Element, or the credentials may not read the cluster of Prism Central")}
+	}
+	d.account.CompareAndSwap(nil, &found)
+	if first := *d.account.Load(); first != found {
+		return "", &driver.AccountMismatchError{Pinned: first, Connected: found, Source: "the endpoint of its credentials"}
 	}
 	return found, nil
 }

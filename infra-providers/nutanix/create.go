@@ -51,6 +51,9 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if len(found) > 0 {
 		return d.start(ctx, req, found[0])
 	}
+	if err := d.verifyAccount(ctx); err != nil {
+		return driver.Instance{}, err
+	}
 	references, err := d.lookup.References(ctx, req.Config.Spec)
 	if err != nil {
 		return driver.Instance{}, toError(err)
@@ -286,6 +289,9 @@ func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage)
 			return err
 		}
 		return d.removing(errGivingUp, left[0])
+	}
+	if err := d.verifyAccount(ctx); err != nil {
+		return err
 	}
 	d.creations.Fail(id, vmObject)
 	d.creations.Fail(id, startObject)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
@@ -75,6 +76,8 @@ type Driver struct {
 	failures expiring.Map[string, failure]
 	// owners are the IDs of the categories of Clusters, by value.
 	owners expiring.Map[string, string]
+	// account is the Prism Central that answered first.
+	account atomic.Pointer[string]
 }
 
 // How long and how much is remembered: of a deletion, and of a category.
@@ -169,9 +172,19 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	}
 }
 
-// find returns the virtual machines of an identity, the oldest first, and fails while it is unknown whether there is one. One is
-// read by its ID where that is known, because a list may be behind.
+// find returns the virtual machines of an identity, the oldest first, and fails while it is unknown whether there is one. That
+// there is none is concluded only from what the Prism Central that answered first has.
 func (d *Driver) find(ctx context.Context, id driver.Identity) ([]virtualMachine, error) {
+	found, err := d.search(ctx, id)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	return nil, d.verifyAccount(ctx)
+}
+
+// search is find for the Prism Central that answers now. A virtual machine is read by its ID where that is known, because a list
+// may be behind.
+func (d *Driver) search(ctx context.Context, id driver.Identity) ([]virtualMachine, error) {
 	if id.ProviderID != "" {
 		vmID, ok := parseProviderID(id.ProviderID)
 		if !ok {

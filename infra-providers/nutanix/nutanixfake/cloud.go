@@ -281,6 +281,27 @@ func (c *Cloud) Remove(id string) {
 	c.remove(id)
 }
 
+// Replace deploys Prism Central anew at the same address and with the same credentials. No cluster is registered there yet.
+func (c *Cloud) Replace() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serial++
+	c.clusters = slices.Clone(c.clusters[:1])
+	c.clusters[0].ExtId = ptr.To(uuid(clusterKind, 1000+c.serial))
+	c.subnets, c.containers, c.images, c.categories, c.order = nil, nil, nil, nil, nil
+	clear(c.vms)
+	clear(c.groups)
+	clear(c.tasks)
+	clear(c.requests)
+}
+
+// DeleteCategories deletes the categories of a key.
+func (c *Cloud) DeleteCategories(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.categories = slices.DeleteFunc(c.categories, func(known tasks.Category) bool { return *known.Key == key })
+}
+
 // Clone copies a virtual machine with its description, as another client would.
 func (c *Cloud) Clone(id, name string) {
 	c.mu.Lock()

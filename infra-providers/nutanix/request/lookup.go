@@ -141,6 +141,12 @@ func (l *Lookup) Clusters(ctx context.Context) ([]Cluster, error) {
 	})
 }
 
+// ReadClusters returns all clusters that have an ID, without the cache, which has them then.
+func (l *Lookup) ReadClusters(ctx context.Context) ([]Cluster, error) {
+	lookup.Forget(&l.answers, "clusters", nil)
+	return l.Clusters(ctx)
+}
+
 func toCluster(found clusters.Cluster) Cluster {
 	cluster := Cluster{ID: ptr.Deref(found.ExtId, ""), Name: ptr.Deref(found.Name, "")}
 	if found.Config == nil {
