@@ -128,7 +128,7 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return toError(err)
 	}
-	d.changes.Set(key, task.TaskID)
+	d.begin(key, task)
 	return nil
 }
 

@@ -145,6 +145,54 @@ func TestAFailedRemovalIsNoticed(t *testing.T) {
 	t.Error("the removal that failed is not requested again")
 }
 
+// TestListsNoticeAFailedRemoval by themselves, as those of the orphan collector have to.
+func TestListsNoticeAFailedRemoval(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	id := identity
+	id.ProviderID = patiently(t, d, newRequest(identity, newConfig(t, unchanged))).ProviderID
+	w.cloud.FailNext(nutanixfake.Fault{Removal: "VM_IS_PROTECTED"})
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for passed, want := range []driver.State{driver.Stopping, driver.Running} {
+		w.clock.Advance(time.Duration(passed) * time.Minute)
+		for found, err := range d.List(t.Context(), driver.Owner{}) {
+			if err != nil || found.State != want || (want == driver.Running) != strings.Contains(found.Message, "VM_IS_PROTECTED") {
+				t.Errorf("%d minutes later: got %s, %q and %v, want %s", passed, found.State, found.Message, err, want)
+			}
+		}
+	}
+	if reads := w.cloud.Counts()["GET tasks/{id}"]; reads == 0 {
+		t.Errorf("the task was not read: %v", w.cloud.Counts())
+	}
+}
+
+// TestListsReadATaskOnceAMinute: a removal may take its time, and many may be under way.
+func TestListsReadATaskOnceAMinute(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 40})
+	d := w.connect(t)
+	id := identity
+	id.ProviderID = patiently(t, d, newRequest(identity, newConfig(t, unchanged))).ProviderID
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	before := w.cloud.Counts()["GET tasks/{id}"]
+	for range 24 { // two minutes
+		for found, err := range d.List(t.Context(), driver.Owner{}) {
+			if err != nil || found.State != driver.Stopping {
+				t.Errorf("got %s and %v, want %s", found.State, err, driver.Stopping)
+			}
+		}
+		w.clock.Advance(5 * time.Second)
+	}
+	if reads := w.cloud.Counts()["GET tasks/{id}"] - before; reads != 1 {
+		t.Errorf("the task was read %d times, want once", reads)
+	}
+}
+
 // TestAFailedRemovalIsTold: the task of a deletion, or of a detachment of a volume group, has failed after it was accepted. It is
 // tried again, and not all the time.
 func TestAFailedRemovalIsTold(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/nutanix/prism"
 )
 
 // failure is why a change failed, and until when it is not tried again.
@@ -30,12 +31,32 @@ func (d *Driver) isChanging(ctx context.Context, what string) (bool, error) {
 	return task != nil, err
 }
 
+// isListedChanging is isChanging for a list: it reads a task that was read or begun retryPause ago or earlier, and otherwise, or
+// where that fails, reports what is remembered.
+func (d *Driver) isListedChanging(ctx context.Context, what string) bool {
+	if !d.changes.Has(what) {
+		return false
+	}
+	if !d.asked.Allow(what) {
+		return true
+	}
+	_, err := d.isChanging(ctx, what)
+	return err != nil || d.changes.Has(what)
+}
+
+// begin records the task that deletes or detaches something.
+func (d *Driver) begin(what string, task prism.Begun) {
+	d.asked.Mark(what)
+	d.changes.Set(what, task.TaskID)
+}
+
 // changeOf returns the task that this process started to delete or detach something, or nil.
 func (d *Driver) changeOf(ctx context.Context, what string) (*tasks.Task, error) {
 	taskID, ok := d.changes.Get(what)
 	if !ok {
 		return nil, nil
 	}
+	d.asked.Mark(what)
 	task, err := d.readTask(ctx, taskID)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (d *Driver) deleteVM(ctx context.Context, vm virtualMachine) error {
 	if err != nil {
 		return toError(err)
 	}
-	d.changes.Set(id, task.TaskID)
+	d.begin(id, task)
 	return nil
 }
 
@@ -78,6 +78,6 @@ func (d *Driver) detach(ctx context.Context, group, vmID string) error {
 	if err != nil {
 		return toError(err)
 	}
-	d.changes.Set(key, begun.TaskID)
+	d.begin(key, begun)
 	return nil
 }

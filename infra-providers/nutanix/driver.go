@@ -74,6 +74,8 @@ type Driver struct {
 	changes expiring.Map[string, string]
 	// failures are the last ones of such tasks, by what is changed.
 	failures expiring.Map[string, failure]
+	// asked has what is changed whose task was read, or begun, less than retryPause ago.
+	asked expiring.Limiter[string]
 	// owners are the IDs of the categories of Clusters, by value.
 	owners expiring.Map[string, string]
 	// account is the Prism Central that answered first.
@@ -105,6 +107,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	d.shortages.Clock, d.shortages.TTL, d.shortages.Max = options.Clock, changeLifetime, maxRemembered
 	d.changes.Clock, d.changes.TTL, d.changes.Max = options.Clock, changeLifetime, maxRemembered
 	d.failures.Clock, d.failures.TTL, d.failures.Max = options.Clock, changeLifetime, maxRemembered
+	d.asked.Clock, d.asked.Period, d.asked.Max = options.Clock, retryPause, maxRemembered
 	d.owners.Clock, d.owners.TTL, d.owners.Max = options.Clock, categoryLifetime, maxRemembered
 	return d, nil
 }
@@ -158,7 +161,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				yield(driver.Instance{}, errNoID)
 				return
 			}
-			if d.changes.Has(instance.ID) {
+			if d.isListedChanging(ctx, instance.ID) {
 				instance.State, instance.PollAfter = driver.Stopping, pollInterval
 			}
 			instance.Message = cmp.Or(d.removalFailure(virtualMachine{Vm: vm, instance: instance}), instance.Message)

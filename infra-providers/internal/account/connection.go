@@ -106,7 +106,8 @@ func (c *connection[C]) known() string {
 // open wraps a connected driver. From the outside in: the share in the workers; the inventory, so that its answers are
 // not calls; the throttle; deadlines and metrics.
 func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *connection[C] {
-	if journaled, ok := connected.(driver.Journaled); ok && c.options.Journal != nil {
+	journaled, remembers := connected.(driver.Journaled)
+	if remembers && c.options.Journal != nil {
 		journaled.UseJournal(c.options.Journal)
 	}
 	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
@@ -128,7 +129,7 @@ func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *conn
 	if c.options.Interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{
 			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: changed,
-			Max: func() int { return c.maxInstances(k) }, Kept: &e.kept,
+			Max: func() int { return c.maxInstances(k) }, Kept: &e.kept, RemembersRemovals: remembers,
 		})
 		outer = opened.inventory
 		notified = func(id driver.Identity) {

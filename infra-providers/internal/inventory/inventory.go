@@ -36,6 +36,9 @@ type Options struct {
 	// Unsettled is the time between lists while an instance is read that starts or stops.
 	Unsettled time.Duration
 	Now       func() time.Time
+	// RemembersRemovals is true for a driver whose lists show what it remembers of a removal, and not that it has failed. What
+	// stops is then read by itself after an interval.
+	RemembersRemovals bool
 	// Changed is called for each instance that a list shows in another state, or no longer.
 	Changed func(driver.Identity)
 	// Max returns how many instances may be kept; nil for no limit. While the cloud has more, nothing is kept and

@@ -151,11 +151,31 @@ func (e editedLists) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 	}
 }
 
+// TestRemovalsCostNoReads: the lists show them.
+func TestRemovalsCostNoReads(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{DeleteReads: 1000})
+	b.make(100)
+	for n := range 100 {
+		if err := b.cloud.Delete(t.Context(), request(n).Identity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 60 {
+		for n := range 100 {
+			b.want(n, driver.Stopping)
+		}
+		b.pass(5 * time.Second)
+	}
+	b.wantCalls("get", 0)
+}
+
 // TestFailedRemovalIsRead within an interval, although the lists show that it goes on.
 func TestFailedRemovalIsRead(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})
 	b.make(1)
+	b.options.RemembersRemovals = true
 	// The driver believes that each instance is being removed, until it reads one.
 	v := New[fake.Config](editedLists{b.cloud, func(listed *driver.Instance) { listed.State = driver.Stopping }}, b.options)
 	v.keep(driver.Instance{

@@ -143,10 +143,9 @@ func (v *Inventory[C]) find(id driver.Identity) (driver.Instance, bool) {
 	return known.instance, true
 }
 
-// isDoubtful reports whether an entry that stops was not read by itself for an interval. A driver may list what it knows of a
-// removal that has begun, and only a direct read shows that this has failed.
+// isDoubtful reports whether an entry that stops was not read by itself for an interval, by a driver whose lists remember it.
 func (v *Inventory[C]) isDoubtful(known *entry) bool {
-	return known.instance.State == driver.Stopping && !known.instance.StepDue && v.options.Now().Sub(known.fresh) > v.options.Interval
+	return v.options.RemembersRemovals && known.instance.State == driver.Stopping && !known.instance.StepDue && v.options.Now().Sub(known.fresh) > v.options.Interval
 }
 
 // isOutdated reports whether an entry was neither listed nor read for an interval.
