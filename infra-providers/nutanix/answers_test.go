@@ -193,6 +193,23 @@ func TestListsReadATaskOnceAMinute(t *testing.T) {
 	}
 }
 
+// TestADeletedCategoryIsCreatedAgain: its ID is cached, and machines are not refused for that.
+func TestADeletedCategoryIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
+	w.cloud.DeleteCategories("drover-cluster")
+	other := identity
+	other.UID, other.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
+	if _, err := create(t, d, newRequest(other, newConfig(t, unchanged))); err != nil {
+		t.Error(err)
+	}
+	if got := w.cloud.Counts()["POST vms"]; got != 3 {
+		t.Errorf("%d virtual machines were requested, want one request too many", got)
+	}
+}
+
 // TestAFailedRemovalIsTold: the task of a deletion, or of a detachment of a volume group, has failed after it was accepted. It is
 // tried again, and not all the time.
 func TestAFailedRemovalIsTold(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -58,7 +57,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if err != nil {
 		return driver.Instance{}, toError(err)
 	}
-	owner, err := d.ownerCategory(ctx, req.Identity.Owner)
+	owner, cached, err := d.ownerCategory(ctx, req.Identity.Owner)
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -66,7 +65,11 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	return driver.Instance{}, d.requestVM(ctx, req, vm)
+	err = d.requestVM(ctx, req, vm)
+	if cached && driver.IsInvalidConfiguration(err) { // or the category was deleted, which the next call finds out
+		err = &driver.UnfinishedError{Err: fmt.Errorf("requesting the virtual machine once more, with the category %s of the Cluster read again: %s", ownerKey, err.Error())}
+	}
+	return driver.Instance{}, err
 }
 
 // requestVM requests the virtual machine, and is unfinished then.
@@ -309,51 +312,4 @@ func (d *Driver) removing(cause error, vm virtualMachine) error {
 
 func isOff(vm virtualMachine) bool {
 	return ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) == config.POWERSTATE_OFF
-}
-
-// ownerKey is the key of the categories of Clusters.
-const ownerKey = "drover-cluster"
-
-// maxCategory is the maximum length of the value of a category.
-const maxCategory = 64
-
-// ownerValue is the value of the category of a Cluster: its namespace and its name, cut if they are too long.
-func ownerValue(owner driver.Owner) string {
-	value := owner.Namespace + "." + owner.Name
-	if len(value) <= maxCategory {
-		return value
-	}
-	sum := sha256.Sum256([]byte(value))
-	return fmt.Sprintf("%s-%x", value[:maxCategory-17], sum[:8])
-}
-
-// ownerCategory returns the ID of the category of a Cluster, which is created if there is none. It stays when the last machine is
-// gone: another process may be about to assign it.
-func (d *Driver) ownerCategory(ctx context.Context, owner driver.Owner) (string, error) {
-	value := ownerValue(owner)
-	if known, ok := d.owners.Get(value); ok {
-		return known, nil
-	}
-	var refusal error
-	found, err := d.prism.Category(ctx, ownerKey, value)
-	if err == nil && found == nil {
-		created := tasks.NewCategory()
-		created.Key, created.Value = ptr.To(ownerKey), &value
-		created.Description = ptr.To("Virtual machines of a Cluster of Cluster API, created by Drover")
-		refusal = d.prism.CreateCategory(ctx, created, randomUUID(uuid.New()))
-		if refusal != nil && !isRefusal(refusal) || driver.IsUnauthorized(toError(refusal)) {
-			return "", fmt.Errorf("creating the category %s of the Cluster: %w", ownerKey, toError(refusal))
-		}
-		found, err = d.prism.Category(ctx, ownerKey, value)
-	}
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("reading the category %s of the Cluster: %w", ownerKey, toError(err))
-	case found == nil && refusal != nil && !isConflict(refusal): // not because another caller created it a moment ago
-		return "", fmt.Errorf("creating the category %s of the Cluster: %w", ownerKey, toError(refusal))
-	case found == nil || !request.IsUUID(ptr.Deref(found.ExtId, "")):
-		return "", &driver.UnfinishedError{Err: errors.New("Prism Central does not show the category of the Cluster yet")} //nolint:staticcheck // it is a name
-	}
-	d.owners.Set(value, *found.ExtId)
-	return *found.ExtId, nil
 }
