@@ -80,6 +80,9 @@ type Cloud[M Machine, C any] struct {
 	Config func(machine M, zone string) (C, error)
 	// NoCredentials is true for a cloud that needs none, so that any namespace may use it without a Secret.
 	NoCredentials bool
+	// RemovesInSteps is true for a cloud where every removal takes several calls of Delete, for which an instance that is Stopping
+	// gets StepDue; false for one where only what has failed does. The orphan collector waits for these steps for a while.
+	RemovesInSteps bool
 	// Account returns the account of a machine.
 	Account func(machine M) Account
 	// Alternatives returns the fallback configurations, in order, where the cloud has no capacity or quota for the

@@ -60,6 +60,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.VCDMachine, InstanceConfig] {
 		NewMachineList: func() driver.MachineList { return &infrav1.VCDMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.VCDMachine] { return &infrav1.VCDMachineTemplate{} },
 		Config:         NewInstanceConfig,
+		RemovesInSteps: true,
 		Account:        toAccount,
 		Offering:       toOffering,
 		Limits:         driver.Limits{PerSecond: 5, Burst: 20},

@@ -35,6 +35,7 @@ func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Instanc
 		NewMachineList: func() driver.MachineList { return &infrav1.VSphereMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.VSphereMachine] { return &infrav1.VSphereMachineTemplate{} },
 		Config:         NewInstanceConfig,
+		RemovesInSteps: true,
 		Account:        toAccount,
 		Offering:       toOffering,
 		Limits:         driver.Limits{PerSecond: 20, Burst: 40},

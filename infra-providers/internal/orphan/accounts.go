@@ -34,8 +34,6 @@ var errTooMany = fmt.Errorf("the lists have more than %d entries of the usual si
 type listed[C any] struct {
 	name, namespace string
 	cloud           driver.Driver[C]
-	// inSteps is true for a cloud where a removal may take several calls of Delete.
-	inSteps bool
 	// complete is false if the list broke off.
 	complete bool
 }
@@ -56,7 +54,7 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 	accounts = map[string]*listed[C]{}
 	holders := map[string][]account.Account[C]{}
 	for _, connected := range c.Accounts.All() {
-		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct, inSteps: connected.Provision != nil}
+		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct}
 		accounts[one.name] = one
 		holders[one.holder()] = append(holders[one.holder()], connected)
 	}

@@ -248,7 +248,7 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Resource, in *liste
 		}
 		return nil
 	})
-	if done && in.inSteps {
+	if done && c.Cloud.RemovesInSteps {
 		err = c.finish(ctx, thing, in.cloud)
 	}
 	return done, err

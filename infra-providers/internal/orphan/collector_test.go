@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -100,6 +101,7 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 	f.cloud = fake.New(of)
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
+		RemovesInSteps: of.Steps > 0,
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
@@ -115,7 +117,7 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 			}
 			switch at.Region {
 			case "":
-				return f.cloud, nil
+				return withoutProvisioner{f.cloud, f.cloud}, nil
 			case f.elsewhereZone():
 				return f.elsewhere, nil
 			default: // another test's: they share the API server
@@ -163,6 +165,12 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 		Memory: creations{f}, Core: client.ObjectKey{Namespace: namespace, Name: "core"},
 	}
 	return f
+}
+
+// withoutProvisioner is a cloud that creates an instance in one go, however many steps its removal takes.
+type withoutProvisioner struct {
+	driver.Driver[fake.Config]
+	driver.AttachedObjectLister
 }
 
 // secretPrefix begins the names of the Secrets that machines name in place of an instance type.
@@ -298,6 +306,17 @@ func TestCollectsInSteps(t *testing.T) {
 	f.wantInCloud(0, 0)
 	if got := f.cloud.Snapshot().Calls["delete"]; got < 3 {
 		t.Errorf("Delete was called %d times, want once for each of 3 steps", got)
+	}
+	deleted := map[string]int{}
+	for event := f.nextEvent(); event != ""; event = f.nextEvent() {
+		for _, kind := range []string{"instance", "disk"} {
+			if strings.Contains(event, "OrphanDeleted deleted "+kind) {
+				deleted[kind]++
+			}
+		}
+	}
+	if want := map[string]int{"instance": 1, "disk": 1}; !maps.Equal(deleted, want) {
+		t.Errorf("told of the deletions %v, want %v", deleted, want)
 	}
 }
 
