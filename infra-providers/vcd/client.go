@@ -124,9 +124,9 @@ func (c *client) call(ctx context.Context, r request, into any) error {
 		r.authorize = func(header http.Header) { header.Set("Authorization", "Bearer "+token.text) }
 		_, err = c.send(ctx, r, into)
 		// The session has ended, or the server was upgraded and does not have the version of the API any more that was found with it.
-		// A proxy may refuse single requests with 406, so a session that has just begun is kept then.
+		// A proxy may refuse the same request with 406 each time, so a session that has begun a moment ago is kept then.
 		status, again := statusOf(err), !token.fresh && !repeated
-		if status == http.StatusUnauthorized || status == http.StatusNotAcceptable && again {
+		if status == http.StatusUnauthorized || status == http.StatusNotAcceptable && again && c.session.now().Sub(token.begun) > versionTime {
 			c.session.forget(token)
 			if again {
 				continue

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -297,12 +298,33 @@ func TestVersionIsFoundAgain(t *testing.T) {
 	w := newEnv(t, vcdfake.Options{})
 	d := w.connect(t)
 	create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	w.clock.Advance(2 * time.Minute)
 	w.cloud.FailNext(vcdfake.Fault{Status: http.StatusNotAcceptable, Code: "NOT_ACCEPTABLE", Message: "Invalid API version requested"})
 	if _, err := d.Get(t.Context(), identity); err != nil {
 		t.Errorf("after the upgrade: %v", err)
 	}
 	if got := w.cloud.Counts()["login"]; got != 2 {
 		t.Errorf("%d logins, want 2", got)
+	}
+}
+
+// TestRequestThatIsNeverAcceptable does not cost a login with each attempt: a proxy refuses it, and no version of the API helps.
+func TestRequestThatIsNeverAcceptable(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{})
+	d := w.connect(t)
+	for range 10 {
+		w.cloud.FailNext(vcdfake.Fault{Status: http.StatusNotAcceptable, Code: "NOT_ACCEPTABLE", Message: "Not acceptable", Operation: "setProductSections"})
+	}
+	_, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	for n := 0; err != nil && n < 100; n++ {
+		_, err = d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts := w.cloud.Counts(); counts["login"] > 2 || counts["setProductSections"] != 11 {
+		t.Errorf("%d logins and %d requests, want 2 at most and 11", counts["login"], counts["setProductSections"])
 	}
 }
 

@@ -25,6 +25,8 @@ var apiVersions = []string{"39.1", "39.0", "38.1", "38.0", "37.3", "37.2", "37.1
 const (
 	// tokenHeader has the token of a session that was created by a password.
 	tokenHeader = "X-Vmware-Vcloud-Access-Token"
+	// versionTime is how long a session is kept although a request was refused that names the version of the API.
+	versionTime = time.Minute
 	// tokenMargin is how long before its end a token is replaced.
 	tokenMargin = time.Minute
 	// refusalPause is how long credentials that were refused are not tried again: an organization may lock a user after some
@@ -37,7 +39,8 @@ type token struct {
 	text, version string
 	// until is when it ends; zero if that is not known.
 	until time.Time
-	// fresh is true for the request that caused the login.
+	// begun is when it was created, and fresh is true for the request that caused the login.
+	begun time.Time
 	fresh bool
 }
 
@@ -81,6 +84,7 @@ func (s *session) token(ctx context.Context) (token, error) {
 	if err != nil {
 		return token{}, err
 	}
+	created.begun = s.now()
 	s.current, s.refused = created, nil
 	created.fresh = true
 	return created, nil
