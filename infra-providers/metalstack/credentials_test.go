@@ -191,3 +191,21 @@ func TestAccountHasOneForm(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAnotherInstallationAtTheSameAddressIsNotUsed: it was deployed anew with the same credentials, and does not have the project.
+func TestAnotherInstallationAtTheSameAddressIsNotUsed(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, metalstackfake.Options{})
+	d := w.connect(t)
+	known := identity
+	known.ProviderID = mustCreate(t, d, identity).ProviderID
+	w.cloud.Replace()
+	for name, id := range map[string]driver.Identity{"by provider ID": known, "by UID": identity} {
+		if err := d.Delete(t.Context(), id); err != nil && !driver.IsUnauthorized(err) {
+			t.Errorf("deleting %s: got %v", name, err)
+		}
+		if _, err := d.Get(t.Context(), id); !driver.IsUnauthorized(err) {
+			t.Errorf("reading %s: got %v", name, err)
+		}
+	}
+}

@@ -130,6 +130,9 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 			return driver.Instance{}, cmp.Or(err, error(errBusy))
 		}
 	}
+	if _, err := d.AccountID(ctx); err != nil { // nothing is found in an installation that does not have the project
+		return driver.Instance{}, err
+	}
 	return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("allocation of machine %q", id.Name)}
 }
 

@@ -75,6 +75,9 @@ func noMachine(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/find") {
 		return answer(200, `[]`, nil)(r)
 	}
+	if strings.HasSuffix(r.URL.Path, "/project/"+metalstackfake.Project) {
+		return answer(200, `{"name": "workers", "meta": {"id": "`+metalstackfake.Project+`"}}`, nil)(r)
+	}
 	return answer(404, `{"statuscode": 404, "message": "NotFound no machine"}`, nil)(r)
 }
 

@@ -56,6 +56,8 @@ type Cloud struct {
 	machines []*server
 	ips      map[netip.Addr]*address
 	images   map[string]image
+	// replaced is true for an installation that has no project.
+	replaced bool
 	// quota is that of the machines of the project; zero is none.
 	quota int32
 	// serial makes UUIDs.

@@ -13,7 +13,7 @@ import (
 )
 
 func findProject(c *Cloud, r request) (any, *refusal) {
-	if r.id != Project && r.id != OtherProject {
+	if c.replaced || r.id != Project && r.id != OtherProject {
 		return nil, notFound("project", r.id)
 	}
 	found := &models.V1ProjectResponse{Name: "workers", TenantID: "acme", Meta: &models.V1Meta{ID: r.id, Kind: "Project", Apiversion: "v1", Labels: []string{}}}

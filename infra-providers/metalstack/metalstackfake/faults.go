@@ -197,6 +197,18 @@ func (c *Cloud) Reallocate(id, project, role string, tags ...string) {
 	})
 }
 
+// Replace deploys the installation anew at the same address and with the same credentials. It has no project and no allocation, as
+// its hardware is not known yet.
+func (c *Cloud) Replace() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replaced = true
+	for _, m := range c.machines {
+		m.allocation = nil
+	}
+	clear(c.ips)
+}
+
 // Free frees a machine, as its operator would.
 func (c *Cloud) Free(id string) { c.with(id, c.free) }
 
