@@ -43,7 +43,7 @@ func frozen(kind, resource string) []Entry {
 
 // blocked is the reason of a change of size, a rollout or a deletion that does not continue by itself.
 func blocked(meaning string) reason {
-	return reason{policyv1.BlockedReason, "True", meaning + "; the message has the cause", Operator, "do what the message has", ""}
+	return reason{policyv1.BlockedReason, "True", meaning + "; the message has the cause", Operator, "remove the cause that the message names", ""}
 }
 
 // workers are the conditions of MachineDeployments and MachineSets that have the same reasons.
@@ -51,7 +51,7 @@ func workers(kind string) []Entry {
 	return concat(
 		condition(kind, clusterv1.ScalingUpCondition,
 			reason{clusterv1.NotScalingUpReason, "False", "there are as many Machines as wanted; a message has what would block more", Nobody, "", ""},
-			reason{clusterv1.ScalingUpReason, "True", "Machines are missing, and being created as those on their way allow", Drover, "", ""},
+			reason{clusterv1.ScalingUpReason, "True", "Machines are missing, and being created as the limit of pending Machines and the state of the control plane allow", Drover, "", ""},
 			blocked("Machines are missing, and cannot be created"),
 		),
 		condition(kind, clusterv1.ScalingDownCondition,

@@ -85,6 +85,8 @@ type Revision struct {
 	// same means that it has the template of the MachineDeployment, so that nothing would be restored, and deleting that its
 	// MachineSet is being deleted, so that it is not restored.
 	same, deleting bool
+	// available is how many of its Machines are.
+	available int32
 }
 
 // Revisions are those of a MachineDeployment, the newest first.
@@ -120,7 +122,7 @@ func revisionOf(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, curr
 	r := Revision{
 		Revision: number, MachineSet: set.Name, Replicas: ptr.Deref(set.Status.Replicas, 0), Current: same && number == current, Version: spec.Version,
 		Infrastructure: spec.InfrastructureRef.Kind + "/" + spec.InfrastructureRef.Name, Created: set.CreationTimestamp,
-		same: same, deleting: !set.DeletionTimestamp.IsZero(),
+		same: same, deleting: !set.DeletionTimestamp.IsZero(), available: ptr.Deref(set.Status.AvailableReplicas, 0),
 	}
 	if spec.Bootstrap.ConfigRef.IsDefined() {
 		r.Bootstrap = spec.Bootstrap.ConfigRef.Kind + "/" + spec.Bootstrap.ConfigRef.Name
@@ -132,6 +134,16 @@ func revisionOf(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, curr
 }
 
 func (r Revision) restorable() bool { return !r.same && !r.deleting && r.Revision > 0 }
+
+// Available is how many Machines of the current revision are available.
+func (r Revisions) Available() int32 {
+	for _, each := range r.Revisions {
+		if each.Current {
+			return each.available
+		}
+	}
+	return 0
+}
 
 // WithdrawsTemplate reports whether a rollback to the revision before the current one ends the rollout of a new template: most
 // Machines that are left to replace have the template that would be restored. Otherwise it would begin another rollout: while a

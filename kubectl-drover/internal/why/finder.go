@@ -52,15 +52,24 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		return nil, nil
 	}
 	found, err := f.deeper(ctx, m, found)
-	if found != nil && err == nil && f.Now.Sub(found.Condition.LastTransitionTime.Time) > maxCreation {
+	if found != nil && err == nil && !isRemediated(m) && f.Now.Sub(creationStep(m, found)) > maxCreation {
 		switch found.Condition.Reason {
-		case clusterv1.MachineNodeInspectionFailedReason:
+		case clusterv1.MachineNodeInspectionFailedReason, infrav1.BootstrapRunningReason:
 			found.Actor = reason.Operator
 		case infrav1.InstancePendingReason:
 			found.Actor, found.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
 		}
 	}
 	return found, err
+}
+
+// creationStep is when the step of the creation of a Machine began that it waits in: its host boots once its instance runs.
+func creationStep(m *clusterv1.Machine, found *Finding) time.Time {
+	began := found.Condition.LastTransitionTime.Time
+	if instance := condition(m, clusterv1.MachineInfrastructureReadyCondition); instance != nil && instance.LastTransitionTime.After(began) {
+		began = instance.LastTransitionTime.Time
+	}
+	return began
 }
 
 // deeper is the cause of what the conditions of a Machine have.
@@ -184,7 +193,7 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 		if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.DeletingReason {
 			continue
 		}
-		if c.Reason == infrav1.ConsoleUnavailableReason { // it says nothing about the host
+		if c.Reason == infrav1.ConsoleUnavailableReason { // what the host does is not known then
 			found.Facts = append(found.Facts, "Its console cannot be read: "+escape.Line(c.Message))
 			continue
 		}

@@ -297,6 +297,10 @@ func TestUndoOfAMachine(t *testing.T) {
 		m.Name = "a"
 		return m
 	}
+	available := func(m *clusterv1.Machine) *clusterv1.Machine {
+		m.Annotations = map[string]string{"others": "available"}
+		return m
+	}
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
 		machine    *clusterv1.Machine
@@ -304,6 +308,7 @@ func TestUndoOfAMachine(t *testing.T) {
 		actor      reason.Actor
 	}{
 		"helps one of the new template":          {nil, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator},
+		"does not help one of many":              {nil, available(failing(infrav1.InvalidConfigurationReason, current)), deletes, reason.Operator},
 		"does not help one of the old":           {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator},
 		"does not help against a missing one":    {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator},
 		"helps when there is no progress":        {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator},
@@ -320,6 +325,9 @@ func TestUndoOfAMachine(t *testing.T) {
 					OwnerReferences: []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "md", UID: "uid", Controller: new(true)}},
 				}}
 				s.Spec.Template.Spec.Version, s.Status.Replicas = version, new(int32(1))
+				if test.machine.Annotations["others"] != "" {
+					s.Status.AvailableReplicas = new(int32(1))
+				}
 				return s
 			}
 			answer, err := finder(t, nil, md, set("1", "v1.36.1"), set("2", "v1.36.2"), test.machine, cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))

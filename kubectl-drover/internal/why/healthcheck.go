@@ -25,10 +25,8 @@ func (f *Finder) notReplaced(ctx context.Context, m *clusterv1.Machine) (*Findin
 	if c := condition(m, clusterv1.MachineHealthCheckSucceededCondition); c == nil || c.Status != metav1.ConditionFalse {
 		return nil, nil //nolint:nilnil // it is healthy
 	}
-	for _, kind := range []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition} {
-		if c := condition(m, kind); c != nil && c.Status == metav1.ConditionFalse {
-			return nil, nil //nolint:nilnil // its replacement is requested
-		}
+	if isRemediated(m) {
+		return nil, nil //nolint:nilnil // its replacement is requested
 	}
 	var found *Finding
 	err := object.Each(ctx, f.Reader, object.MachineHealthCheck, &clusterv1.MachineHealthCheckList{}, func(page *clusterv1.MachineHealthCheckList) error {

@@ -176,3 +176,34 @@ func TestHostThatTakesTooLong(t *testing.T) {
 		})
 	}
 }
+
+// TestBootstrapThatIsRepeated is no progress after half an hour, unless the instance has not run for as long, and a Machine that is
+// replaced is none to look at.
+func TestBootstrapThatIsRepeated(t *testing.T) {
+	t.Parallel()
+	instance := is(clusterv1.MachineInfrastructureReadyCondition, "True", infrav1.InstanceRunningReason, "")
+	instance.LastTransitionTime = ago(29 * time.Minute)
+	replaced := is(clusterv1.MachineOwnerRemediatedCondition, "False", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, "")
+	for name, test := range map[string]struct {
+		reason string
+		more   []metav1.Condition
+		actor  reason.Actor
+	}{
+		"for an hour":                        {infrav1.BootstrapRunningReason, nil, reason.Operator},
+		"of an instance that runs for less":  {infrav1.JoinedReason, []metav1.Condition{instance}, reason.Drover},
+		"of a Machine that will be replaced": {infrav1.JoinedReason, []metav1.Condition{replaced}, reason.Drover},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, i := joining(), host(test.reason)
+			m.Status.Conditions = append(m.Status.Conditions, test.more...)
+			if test.reason == infrav1.JoinedReason {
+				i.Status.Conditions = nil
+			}
+			found, err := finder(t, nil, m, i, cluster()).machine(t.Context(), m)
+			if err != nil || found.Actor != test.actor {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -187,6 +188,14 @@ func node(m *clusterv1.Machine) *Finding {
 }
 
 func nodeSync(m *clusterv1.Machine) *Finding { return not(m, policyv1.NodeSyncedCondition) }
+
+// isRemediated reports whether a MachineHealthCheck has requested the replacement or repair of a Machine.
+func isRemediated(m *clusterv1.Machine) bool {
+	return slices.ContainsFunc([]string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition}, func(kind string) bool {
+		c := condition(m, kind)
+		return c != nil && c.Status == metav1.ConditionFalse
+	})
+}
 
 // remediation adds what a MachineHealthCheck does about an unhealthy Machine.
 func remediation(m *clusterv1.Machine, found *Finding) {

@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,18 +15,16 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
-	"drover.io/kubectl-drover/internal/rollout"
 	"drover.io/runtime/quantity"
 )
 
 // owner is what MachineDeployments and MachineSets have in common.
 type owner struct {
 	ref Reference
-	// key tells the owners of one Cluster apart.
+	// key tells the owners of one Cluster apart: the name of a MachineDeployment, the UID of a MachineSet.
 	key        string
 	created    metav1.Time
 	conditions []metav1.Condition
@@ -87,16 +86,17 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 	if found, err := f.clusterNamed(ctx, o.ref); found != nil || err != nil {
 		return found, err
 	}
-	w := &worst{}
-	if o.blocked() != nil {
+	w, itself := &worst{}, o.itself()
+	if itself == nil && o.blocked() != nil {
 		return f.ofOwner(ctx, o, w)
 	}
-	if err := f.collect(ctx, o.ref, func(m *clusterv1.Machine) *worst {
+	err := f.collect(ctx, o.ref, func(m *clusterv1.Machine) *worst {
 		if !o.belongs(m) {
 			return nil
 		}
 		return w
-	}); err != nil {
+	})
+	if err != nil && (itself == nil || !object.IsForbidden(err)) {
 		return nil, err
 	}
 	return f.ofOwner(ctx, o, w)
@@ -228,53 +228,6 @@ func (o owner) overdue() *Finding {
 	return found
 }
 
-// withoutUndo is for a rollout without progress that a rollback does not help.
-func (o owner) withoutUndo(found *Finding) {
-	found.Help = "see what is awaited, and correct it"
-	found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
-}
-
-// causedByTemplate are the reasons of Machines that a wrong template may have.
-var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.BootstrapFailedReason: true, infrav1.InvalidConfigurationReason: true}
-
-// offerUndo puts a rollback before the deletion of a Machine that may fail for its new template: the next would fail too.
-func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
-	upToDate := condition(found.machine, clusterv1.MachineUpToDateCondition)
-	if o.deployment == nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
-		upToDate == nil || upToDate.Status != metav1.ConditionTrue || !causedByTemplate[found.Condition.Reason] || !found.deletes() {
-		return nil
-	}
-	history, err := rollout.History(ctx, f.Reader, o.deployment)
-	switch {
-	case object.IsForbidden(err):
-		return nil
-	case err != nil:
-		return err
-	case history.WithdrawsTemplate():
-		found.Help = "roll back if the new template is the cause, else " + found.Help
-		found.Command = command("kubectl drover rollout undo machinedeployment/{name} --namespace {namespace}", o.ref)
-	}
-	return nil
-}
-
-// reviewUndo takes the rollback out of a finding about a rollout without progress unless that withdraws its template. A user who
-// may not read the revisions cannot roll back with the command.
-func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
-	if found == nil || o.deployment == nil || found.Condition.Type != policyv1.ProgressingCondition {
-		return nil
-	}
-	history, err := rollout.History(ctx, f.Reader, o.deployment)
-	switch {
-	case object.IsForbidden(err):
-	case err != nil:
-		return err
-	case history.WithdrawsTemplate():
-		return nil
-	}
-	o.withoutUndo(found)
-	return nil
-}
-
 // clusterNamed is what the Cluster of an object itself waits for.
 func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, error) {
 	cluster, err := f.readCluster(ctx, ref)
@@ -282,7 +235,7 @@ func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, err
 	case cluster == nil || err != nil:
 		return nil, err
 	case !cluster.DeletionTimestamp.IsZero(): // Machines of a Cluster that is being deleted do not need the workload cluster
-		return paused(Reference{"Cluster", cluster.Namespace, cluster.Name, cluster.Name}, clusterv1.GroupVersion.Group, cluster.Status.Conditions), nil
+		return holdsDeletion(cluster), nil
 	}
 	return clusterItself(cluster), nil
 }
@@ -313,18 +266,22 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	if found, _ := f.kubeconfig(ctx, c); found != nil {
 		return found, nil
 	}
-	first, others, err := f.firstOwner(ctx, c)
+	first, others, unowned, err := f.firstOwner(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if first == nil || !first.needsAction() { // a Machine of no MachineDeployment, or one whose own conditions do not have the cause
-		machine, err := f.anyMachine(ctx, ref)
-		switch {
-		case err != nil:
-			return nil, err
-		case first == nil, machine != nil && machine.needsAction():
-			first, others = machine, 0
-		}
+	machine := (*Finding)(nil)
+	switch {
+	case first == nil || !first.needsAction(): // the cause may be deeper than the conditions of Machines
+		machine, err = f.anyMachine(ctx, ref)
+	case first.isOnPurpose():
+		machine, err = f.worstMachine(ctx, unowned)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case first == nil, machine != nil && machine.needsAction():
+		first, others = machine, 0
 	}
 	if first == nil {
 		return clusterAnnotations(c), nil
@@ -334,7 +291,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 }
 
 func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1.Cluster, deleting metav1.Condition) (*Finding, error) {
-	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
+	if found := holdsDeletion(c); found != nil {
 		return found, nil
 	}
 	found, err := f.anyMachine(ctx, ref)
@@ -349,8 +306,24 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 		if o.kept != nil {
 			return o.kept, nil
 		}
+		if found := o.blocked(); found != nil {
+			return found, nil
+		}
 	}
 	return of(ref, deleting), nil
+}
+
+// holdsDeletion is what holds the deletion of everything in a Cluster: a pause, or that it is a copy, whose infrastructure machines
+// have the instances of the original.
+func holdsDeletion(c *clusterv1.Cluster) *Finding {
+	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
+		return found
+	}
+	if claimed := meta.FindStatusCondition(c.Status.Conditions, policyv1.ManagementClaimedCondition); claimed != nil && claimed.Reason == policyv1.ClaimedElsewhereReason {
+		return of(ref, *claimed)
+	}
+	return nil
 }
 
 // anyMachine is what most Machines of a Cluster wait for.
@@ -392,24 +365,30 @@ func (f *Finder) owners(ctx context.Context, c *clusterv1.Cluster) ([]owner, err
 }
 
 // firstOwner is what the first MachineDeployment or MachineSet that needs action waits for, or if there is none, the first that is
-// not well, and how many other objects wait. One that somebody has stopped on purpose does not hide another. The Machines are read
-// once for all of them, and other objects for one alone.
-func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, err error) {
+// not well, how many other objects wait, and the Machines that none of them has. One that somebody has stopped on purpose does not
+// hide another. The Machines are read once for all of them, and other objects for one alone.
+func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, unowned *worst, err error) {
+	unowned = &worst{}
 	owners, err := f.owners(ctx, c)
 	if err != nil || len(owners) == 0 {
-		return nil, 0, err
+		return nil, 0, unowned, err
 	}
 	machines := map[string]*worst{}
 	for _, o := range owners {
 		machines[o.key] = &worst{}
 	}
-	err = f.collect(ctx, owners[0].ref, func(m *clusterv1.Machine) *worst { return machines[keyOfOwner(m)] })
+	err = f.collect(ctx, owners[0].ref, func(m *clusterv1.Machine) *worst {
+		if controller := metav1.GetControllerOfNoCopy(m); controller != nil && machines[string(controller.UID)] != nil {
+			return machines[string(controller.UID)]
+		}
+		return cmp.Or(machines[m.Labels[clusterv1.MachineDeploymentNameLabel]], unowned)
+	})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, unowned, err
 	}
 	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.key].all == 0 })
 	if len(owners) == 0 {
-		return nil, 0, nil
+		return nil, 0, unowned, nil
 	}
 	at := slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose() })
 	if at < 0 {
@@ -421,27 +400,20 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 		}
 	}
 	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].key])
-	return first, others, err
-}
-
-// keyOfOwner is the key of the MachineDeployment or MachineSet that a Machine belongs to.
-func keyOfOwner(m *clusterv1.Machine) string {
-	if name := m.Labels[clusterv1.MachineDeploymentNameLabel]; name != "" {
-		return name
-	}
-	if controller := metav1.GetControllerOfNoCopy(m); controller != nil {
-		return string(controller.UID)
-	}
-	return ""
+	return first, others, unowned, err
 }
 
 // stoppedOnPurpose reports whether somebody has frozen or paused an owner, or replaces its Machines by hand.
 func (o owner) stoppedOnPurpose() bool {
 	if found := o.itself(); found != nil {
-		reason := found.Condition.Reason
-		return reason == policyv1.FrozenByAnnotationReason || reason == clusterv1.PausedReason
+		return found.isOnPurpose()
 	}
 	return o.onDelete || o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false)
+}
+
+// isOnPurpose reports whether somebody has set what it is about.
+func (f *Finding) isOnPurpose() bool {
+	return f.Condition.Reason == policyv1.FrozenByAnnotationReason || f.Condition.Reason == clusterv1.PausedReason
 }
 
 // needsAction reports whether an owner or one of its Machines needs action, as far as their own conditions have it.

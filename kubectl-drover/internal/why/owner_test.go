@@ -82,6 +82,7 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 	}{
 		"and what a Machine waits for first": {[]client.Object{kept, failingIn("a", "a-0", "CloudError")}, "Machine a-0"},
 		"as a finalizer of others":           {[]client.Object{kept}, "MachineDeployment a"},
+		"as a pool that is blocked":          {[]client.Object{poolNamed("a", is(clusterv1.DeletingCondition, "True", droverpolicyv1.BlockedReason, "a policy"))}, "MachineDeployment a"},
 		"or itself":                          {[]client.Object{poolNamed("a")}, "Cluster c"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,14 +95,19 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 	}
 }
 
-// TestPoolOfAClusterThatIsDeleted does not wait for the workload cluster.
+// TestPoolOfAClusterThatIsDeleted does not wait for the workload cluster, unless another management cluster acts on it: this one is a
+// copy then.
 func TestPoolOfAClusterThatIsDeleted(t *testing.T) {
 	t.Parallel()
 	c := cluster(unconnected)
 	c.DeletionTimestamp, c.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
-	answer, err := finder(t, nil, poolNamed("a"), failingIn("a", "a-0", "CloudError"), c).Answer(t.Context(), object.MachineDeployment, key("a"))
-	if err != nil || answer.Finding == nil || answer.Finding.Object.String() != "Machine a-0" {
-		t.Errorf("got %+v, error %v", answer.Finding, err)
+	copied := c.DeepCopy()
+	copied.Status.Conditions = append(copied.Status.Conditions, is(droverpolicyv1.ManagementClaimedCondition, "False", droverpolicyv1.ClaimedElsewhereReason, ""))
+	for want, c := range map[string]*clusterv1.Cluster{"Machine a-0": c, "Cluster c": copied} {
+		answer, err := finder(t, nil, poolNamed("a"), failingIn("a", "a-0", "CloudError"), c).Answer(t.Context(), object.MachineDeployment, key("a"))
+		if err != nil || answer.Finding == nil || answer.Finding.Object.String() != want {
+			t.Errorf("got %+v, error %v", answer.Finding, err)
+		}
 	}
 }
 
@@ -139,10 +145,11 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers a Machine of no pool that needs action": {
 			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0,
 		},
-		"is a MachineSet of its own":          {[]client.Object{poolNamed("a"), setNamed("s", frozen)}, "MachineSet s Frozen", 0},
-		"is a Machine of such a MachineSet":   {[]client.Object{poolNamed("a"), setNamed("s"), inSet(failingIn("", "s-0", "CloudError"), "s")}, "Machine s-0 InfrastructureReady", 0},
-		"is no MachineSet of another Cluster": {[]client.Object{poolNamed("a"), setOfAnother}, "", 0},
-		"is no MachineSet of a pool":          {[]client.Object{poolNamed("a"), setOfPool}, "", 0},
+		"is a MachineSet of its own":                          {[]client.Object{poolNamed("a"), setNamed("s", frozen)}, "MachineSet s Frozen", 0},
+		"is a Machine of such a MachineSet":                   {[]client.Object{poolNamed("a"), setNamed("s"), inSet(failingIn("", "s-0", "CloudError"), "s")}, "Machine s-0 InfrastructureReady", 0},
+		"is no MachineSet of another Cluster":                 {[]client.Object{poolNamed("a"), setOfAnother}, "", 0},
+		"is no MachineSet of a pool":                          {[]client.Object{poolNamed("a"), setOfPool}, "", 0},
+		"prefers a Machine of no pool to one that is stopped": {[]client.Object{poolNamed("a", frozen), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0},
 		"prefers the pool that nobody has stopped": {
 			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},
@@ -253,7 +260,7 @@ func TestBlockedPoolIsAnsweredWithoutItsMachines(t *testing.T) {
 		return nil
 	}}, md, cluster())
 	answer, err := f.Answer(t.Context(), object.MachineDeployment, key("md"))
-	if err != nil || answer.Finding == nil || answer.Finding.Condition.Type != clusterv1.ScalingUpCondition || answer.Finding.Help != "do what the message has" {
+	if err != nil || answer.Finding == nil || answer.Finding.Condition.Type != clusterv1.ScalingUpCondition || answer.Finding.Help != "remove the cause that the message names" {
 		t.Errorf("got %+v, error %v", answer.Finding, err)
 	}
 }

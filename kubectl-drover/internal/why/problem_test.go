@@ -114,8 +114,7 @@ func TestCommandsOfAMachine(t *testing.T) {
 	}
 }
 
-// TestDeletionIsNoAdvice for a Machine whose instance runs and whose credentials are wrong, or that is being deleted already, and
-// one that waits for the Machine of another template may be deleted.
+// TestDeletionIsNoAdvice for a Machine whose instance runs and whose credentials are wrong, or that is being deleted already.
 func TestDeletionIsNoAdvice(t *testing.T) {
 	t.Parallel()
 	const deletes = "kubectl delete machine.cluster.x-k8s.io m --namespace n"

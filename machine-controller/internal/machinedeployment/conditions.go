@@ -51,9 +51,9 @@ func setAvailable(s *state) {
 	limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, desired)
 	least := max(0, desired-limits.Unavailable)
 	switch {
-	case s.blocked != nil || err != nil:
+	case s.blocked != nil || s.notPropagated != nil || err != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
-		condition.Message = fmt.Sprint(cmp.Or(s.blocked, err))
+		condition.Message = fmt.Sprint(cmp.Or(s.blocked, s.notPropagated, err))
 	case available < least:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
 		condition.Message = fmt.Sprintf("%d available replicas, at least %d required", available, least)
@@ -70,18 +70,59 @@ func setRollingOut(s *state) {
 	if old := superseded(s); old > 0 {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
 		condition.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", old)
-		wait := s.decision.Wait
-		if wait.On == rollout.WaitBlocked {
-			condition.Reason = policyv1.BlockedReason
+		why := ""
+		if wait := s.decision.Wait; wait.On != rollout.WaitingForCache && wait.On != rollout.WaitingForMachineSet {
+			why = wait.Message
 		}
-		if wait.Message != "" && wait.On != rollout.WaitingForCache && wait.On != rollout.WaitingForMachineSet {
-			condition.Message += "; " + wait.Message
+		if blocked := rolloutBlocked(s); blocked != "" {
+			condition.Reason, why = policyv1.BlockedReason, blocked
+		}
+		if why != "" {
+			condition.Message += "; " + why
 		}
 		for _, difference := range differences(s) {
 			condition.Message += "\n* " + difference
 		}
 	}
 	conditions.Set(s.deployment, condition)
+}
+
+// rolloutBlocked is why a rollout with nothing to do does not continue by itself; empty if it does.
+func rolloutBlocked(s *state) string {
+	switch wait := s.decision.Wait; {
+	case s.blocked != nil:
+		return s.blocked.Error()
+	case wait.On == rollout.WaitBlocked:
+		return wait.Message
+	case wait.On == rollout.WaitingForNewMachines:
+		return blockedSet(s, clusterv1.MachineSetScalingUpCondition)
+	}
+	return ""
+}
+
+// blockedSet is the message of the first MachineSet, by name, whose condition of a type is Blocked, with its name; empty if there
+// is none.
+func blockedSet(s *state, kind string) string {
+	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) { // an index returns them in any order
+		if c := conditions.Get(set, kind); c != nil && c.Reason == policyv1.BlockedReason && !isOutdated(set, kind) {
+			return fmt.Sprintf("MachineSet %s: %s", set.Name, c.Message)
+		}
+	}
+	return ""
+}
+
+// isOutdated reports whether a condition of a MachineSet is about a size that it has reached or that is not wanted any more.
+func isOutdated(set *clusterv1.MachineSet, kind string) bool {
+	have, want := set.Status.Replicas, set.Spec.Replicas
+	switch {
+	case kind == clusterv1.DeletingCondition:
+		return false
+	case have == nil || want == nil:
+		return true
+	case kind == clusterv1.MachineSetScalingUpCondition:
+		return *have >= *want
+	}
+	return *have <= *want
 }
 
 // differences are those between the wanted template and the templates of superseded MachineSets with Machines,
@@ -134,26 +175,41 @@ func setScalingUp(s *state) {
 	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if blocked := cmp.Or(s.rolloutBlocked, s.freeze.Message); blocked != "" {
+		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), s.freeze.Message); blocked != "" {
 			condition.Reason = policyv1.BlockedReason
 			condition.Message += " is blocked: " + blocked
 		}
 	case s.missingTemplate != "" && s.deployment.DeletionTimestamp.IsZero():
 		condition.Message = "Scaling up would be blocked: " + s.missingTemplate
 	}
-	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) { // an index returns them in any order
-		blocked := conditions.Get(set, clusterv1.MachineSetScalingUpCondition)
-		if blocked == nil || set.Status.Replicas == nil || set.Spec.Replicas == nil {
-			continue
-		}
-		if blocked.Status == metav1.ConditionTrue && *set.Status.Replicas < *set.Spec.Replicas {
-			condition.Message = fmt.Sprintf("MachineSet %s: %s", set.Name, blocked.Message)
-			if condition.Status == metav1.ConditionTrue {
-				condition.Reason = blocked.Reason
-			}
+	if ofSet, reason := scalingUpOfSet(s); ofSet != "" {
+		condition.Message = ofSet
+		if condition.Status == metav1.ConditionTrue {
+			condition.Reason = reason
 		}
 	}
 	conditions.Set(s.deployment, condition)
+}
+
+// scalingUpOfSet is why the first MachineSet that is blocked, or else the first that scales up, has fewer Machines than wanted.
+func scalingUpOfSet(s *state) (message, reason string) {
+	const kind = clusterv1.MachineSetScalingUpCondition
+	if blocked := blockedSet(s, kind); blocked != "" {
+		return blocked, policyv1.BlockedReason
+	}
+	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) {
+		if c := conditions.Get(set, kind); c != nil && c.Status == metav1.ConditionTrue && !isOutdated(set, kind) {
+			return fmt.Sprintf("MachineSet %s: %s", set.Name, c.Message), c.Reason
+		}
+	}
+	return "", ""
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func byName(a, b *clusterv1.MachineSet) int { return strings.Compare(a.Name, b.Name) }

@@ -97,6 +97,8 @@ type state struct {
 	missingTemplate string
 	// blocked is why the MachineSets cannot be reconciled.
 	blocked error
+	// notPropagated is why the current MachineSet did not get all of what changes in place. The rollout continues.
+	notPropagated error
 }
 
 // Register adds the controller to the manager, with all watches that trigger a reconcile.
@@ -251,7 +253,7 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	case rollout.WaitBlocked:
 		result.RequeueAfter = safety.RetryPeriod
 	}
-	if s.blocked != nil { // the API server may accept later what it has refused
+	if s.blocked != nil || s.notPropagated != nil { // the API server may accept later what it has refused
 		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
 	}
 	if again := s.freeze.RequeueAfter; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {

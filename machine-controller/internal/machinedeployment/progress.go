@@ -88,6 +88,9 @@ func lastProgress(s *state) time.Time {
 
 // waitMessage describes what the rollout waits for.
 func waitMessage(s *state) string {
+	if blocked := rolloutBlocked(s); blocked != "" {
+		return blocked
+	}
 	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitingForCache {
 		return wait.Message
 	}

@@ -42,7 +42,7 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 			blocked = err
 		}
 		if set == current {
-			s.blocked = blocked
+			s.notPropagated = blocked
 		}
 		wanted = set.DeepCopy()
 		inplace.MachineSetDeletion(wanted, md)

@@ -69,8 +69,8 @@ func TestSupersededSetsAreUpdatedInPlace(t *testing.T) {
 	r := reconcilerWith(t, interceptor.Funcs{}, md, old, current)
 	r.writes = &expectation.Writes{Clock: r.Clock}
 	s := &state{deployment: md, sets: []*clusterv1.MachineSet{old, current}}
-	if err := r.propagateToSets(t.Context(), s); err != nil || s.blocked != nil {
-		t.Fatal(err, s.blocked)
+	if err := r.propagateToSets(t.Context(), s); err != nil || s.notPropagated != nil {
+		t.Fatal(err, s.notPropagated)
 	}
 	for set, want := range map[*clusterv1.MachineSet]stringMap{
 		old: {"version": "v1.36.1", "revision": "6"}, current: {"version": "v1.36.2", "revision": "7"},
@@ -97,8 +97,8 @@ func TestSetKeepsSelectingItsMachines(t *testing.T) {
 	if err := r.propagateToSets(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if s.blocked == nil || !strings.Contains(s.blocked.Error(), "spec.selector") {
-		t.Errorf("the error is %v", s.blocked)
+	if s.notPropagated == nil || !strings.Contains(s.notPropagated.Error(), "spec.selector") {
+		t.Errorf("the error is %v", s.notPropagated)
 	}
 	r.get(t, current)
 	if current.Spec.Template.Labels["pool"] != "a" || current.Spec.Deletion.Order != md.Spec.Deletion.Order {

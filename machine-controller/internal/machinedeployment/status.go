@@ -5,6 +5,7 @@ package machinedeployment
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -71,9 +72,14 @@ func setStatus(s *state, now time.Time) {
 	setScalingUp(s)
 	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
+		Blocked: blockedSet(s, clusterv1.MachineSetScalingDownCondition),
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
-	machineowner.SetDeleting(s.deployment, quantity.Of(len(s.sets), "MachineSet")+" with "+quantity.Of(len(s.machines), "Machine"), s.blocked)
+	notDeleted := s.blocked
+	if ofSet := blockedSet(s, clusterv1.DeletingCondition); notDeleted == nil && ofSet != "" {
+		notDeleted = errors.New(ofSet)
+	}
+	machineowner.SetDeleting(s.deployment, quantity.Of(len(s.sets), "MachineSet")+" with "+quantity.Of(len(s.machines), "Machine"), notDeleted)
 	setProgressing(s, now)
 	clearRolledBack(s.deployment)
 	status.SetTypedPhase(phaseOf(s.deployment))

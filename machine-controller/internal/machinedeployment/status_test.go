@@ -44,12 +44,33 @@ func setWith(revision string, replicas, available int32) *clusterv1.MachineSet {
 	return set
 }
 
+// blockedSetWith is a MachineSet that wants and has numbers of Machines, all available, and whose condition of a type is Blocked.
+func blockedSetWith(revision string, wants, has int32, kind string) *clusterv1.MachineSet {
+	set := setWith(revision, has, has)
+	set.Spec.Replicas = &wants
+	conditions.Set(set, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: policyv1.BlockedReason, Message: "no quota"})
+	return set
+}
+
+// TestDeletionIsBlockedAsThatOfASet has a MachineDeployment whose MachineSet cannot be deleted.
+func TestDeletionIsBlockedAsThatOfASet(t *testing.T) {
+	t.Parallel()
+	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{blockedSetWith("7", 3, 3, clusterv1.DeletingCondition)}}
+	s.deployment.DeletionTimestamp = new(metav1.NewTime(epoch))
+	setStatus(s, epoch)
+	want := statusAndReason{"True", policyv1.BlockedReason, "Deleting 1 MachineSet with 0 Machines: MachineSet set-7: no quota"}
+	if got := statusAndReasonOf(s.deployment, clusterv1.DeletingCondition); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	const upReason, notUp = clusterv1.MachineDeploymentScalingUpReason, clusterv1.MachineDeploymentNotScalingUpReason
 	const downReason, notDown = clusterv1.MachineDeploymentScalingDownReason, clusterv1.MachineDeploymentNotScalingDownReason
 	const rolling, notRolling = clusterv1.MachineDeploymentRollingOutReason, clusterv1.MachineDeploymentNotRollingOutReason
 	const good, bad = clusterv1.MachineDeploymentAvailableReason, clusterv1.MachineDeploymentNotAvailableReason
+	const changed = "\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""
 	atRest := [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, ""}}
 	for name, test := range map[string]struct {
 		sets      []*clusterv1.MachineSet
@@ -82,9 +103,31 @@ func TestStatus(t *testing.T) {
 		"rolling, but blocked": {
 			sets: []*clusterv1.MachineSet{setWith("6", 3, 3)}, wait: rollout.Wait{On: rollout.WaitBlocked, Message: "no template"},
 			available: statusAndReason{"True", good, ""},
-			rest: [3]statusAndReason{{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; no template" +
-				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"False", notDown, ""}},
+			rest:      [3]statusAndReason{{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; no template" + changed}, {"False", notUp, ""}, {"False", notDown, ""}},
+			phase:     clusterv1.MachineDeploymentPhaseRunning,
+		},
+		"rolling, but its new set is blocked": {
+			sets: []*clusterv1.MachineSet{setWith("6", 3, 3), blockedSetWith("7", 1, 0, clusterv1.MachineSetScalingUpCondition)},
+			wait: rollout.Wait{On: rollout.WaitingForNewMachines, Message: "1 of 1 Machine is not available yet"}, available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; MachineSet set-7: no quota" + changed}, {"False", notUp, "MachineSet set-7: no quota"}, {"False", notDown, ""},
+			},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
+		},
+		"rolling, but its new set is refused": {
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, failure: errors.New("creating MachineSet: no quota"), available: statusAndReason{"False", bad, "creating MachineSet: no quota"},
+			rest: [3]statusAndReason{
+				{"True", policyv1.BlockedReason, "Rolling out 2 not up-to-date replicas; creating MachineSet: no quota" + changed},
+				{"True", policyv1.BlockedReason, "Scaling up from 2 to 3 replicas is blocked: creating MachineSet: no quota"}, {"False", notDown, ""},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingUp,
+		},
+		"shrinking, but its set is blocked": {
+			sets: []*clusterv1.MachineSet{blockedSetWith("7", 3, 4, clusterv1.MachineSetScalingDownCondition)}, available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-7: no quota"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
 		"slow to delete": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: statusAndReason{"True", good, ""},

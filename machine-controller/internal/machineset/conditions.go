@@ -32,7 +32,7 @@ func setScalingUp(s *state) {
 			condition.Message += " is blocked because: "
 		}
 		condition.Message += s.blocked.Error()
-		if current < desired && !s.awaitsPending {
+		if current < desired && !s.passes {
 			condition.Reason = policyv1.BlockedReason
 		}
 	}

@@ -98,8 +98,8 @@ type state struct {
 	remediated bool
 	// blocked is why missing Machines cannot be created, or Machines not be reconciled at all.
 	blocked error
-	// awaitsPending means that blocked ends by itself as Machines that have been created join.
-	awaitsPending bool
+	// passes means that blocked ends by itself, as Machines on their way join or the control plane has been upgraded.
+	passes bool
 	// scaleDownBlocked is why surplus Machines are not deleted; empty if nothing blocks it.
 	scaleDownBlocked string
 	freeze           freeze.Decision

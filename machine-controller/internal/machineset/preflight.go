@@ -16,14 +16,14 @@ import (
 // preflighter checks the control plane object, if the Cluster has one, before Machines are created.
 type preflighter struct{ templates *contract.Templates }
 
-// check returns why no Machines should be created now; empty if they may be.
-func (p *preflighter) check(ctx context.Context, s *state) (string, error) {
+// check returns why no Machines should be created now.
+func (p *preflighter) check(ctx context.Context, s *state) (preflight.Problem, error) {
 	if !s.cluster.Spec.ControlPlaneRef.IsDefined() {
-		return "", nil
+		return preflight.Problem{}, nil
 	}
 	controlPlane, err := p.templates.Instance(ctx, s.set.Namespace, s.cluster.Spec.ControlPlaneRef)
 	if err != nil {
-		return "", err
+		return preflight.Problem{}, err
 	}
 	template := &s.set.Spec.Template
 	skipped := s.set.Annotations[clusterv1.MachineSetSkipPreflightChecksAnnotation] + "," + template.Annotations[clusterv1.MachineSetSkipPreflightChecksAnnotation]

@@ -4,7 +4,6 @@
 package machineset
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -225,10 +224,10 @@ func (r *remediator) replacementBlocked(ctx context.Context, s *state) (string, 
 	}
 	problem, err := r.preflight.check(ctx, s)
 	if err != nil {
-		problem = cmp.Or(problem, err.Error())
+		problem.Message = err.Error()
 	}
-	if problem != "" {
-		return "Waiting because its replacement could not be created: " + problem, ignoreMisconfigured(err)
+	if problem.Message != "" {
+		return "Waiting because its replacement could not be created: " + problem.Message, ignoreMisconfigured(err)
 	}
 	return "", nil
 }

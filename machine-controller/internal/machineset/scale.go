@@ -122,8 +122,8 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 		denied("TemplateUnreadable", err.Error())
 		return reconcile.Result{RequeueAfter: templateRetry}, ignoreMisconfigured(err)
 	}
-	if problem, err := sc.preflight.check(ctx, s); err != nil || problem != "" {
-		s.blocked = cmp.Or(err, errors.New(problem))
+	if problem, err := sc.preflight.check(ctx, s); err != nil || problem.Message != "" {
+		s.blocked, s.passes = cmp.Or(err, errors.New(problem.Message)), problem.Passes
 		denied("PreflightCheckFailed", s.blocked.Error())
 		return reconcile.Result{RequeueAfter: preflightRetry}, ignoreMisconfigured(err)
 	}
@@ -137,7 +137,7 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 		return reconcile.Result{}, err
 	}
 	if refusal := decision.Refusal; refusal != nil {
-		s.blocked, s.awaitsPending = errors.New(refusal.Message), refusal.Reason == budget.ReasonMaxPending
+		s.blocked, s.passes = errors.New(refusal.Message), refusal.Reason == budget.ReasonMaxPending
 		missing -= decision.Allowed
 		denied(refusal.Reason, refusal.Message)
 		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil

@@ -99,7 +99,7 @@ func TestScalingConditions(t *testing.T) {
 			condition{"True", policyv1.BlockedReason, "Scaling up from 1 to 3 replicas is blocked because: no template"}, condition{"False", notDown, ""},
 		},
 		"waiting for those on their way": {
-			3, 1, 0, func(s *state) { s.blocked, s.awaitsPending = errors.New("at most 1 pending Machine"), true },
+			3, 1, 0, func(s *state) { s.blocked, s.passes = errors.New("at most 1 pending Machine"), true },
 			condition{"True", up, "Scaling up from 1 to 3 replicas is blocked because: at most 1 pending Machine"}, condition{"False", notDown, ""},
 		},
 		"blocked with nothing to create": {

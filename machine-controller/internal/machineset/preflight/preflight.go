@@ -24,16 +24,24 @@ const (
 	skewGrewIn          = 28
 )
 
+// Problem is what a check finds.
+type Problem struct {
+	// Message is empty if new Machines may be created.
+	Message string
+	// Passes is true for a problem that ends by itself.
+	Passes bool
+}
+
 // Check runs the checks in upstream's order, except those that are skipped by name, and returns the problem that one of
-// them finds; empty if new Machines may be created.
-func Check(controlPlane *unstructured.Unstructured, template *clusterv1.MachineTemplateSpec, skipped []string) string {
+// them finds.
+func Check(controlPlane *unstructured.Unstructured, template *clusterv1.MachineTemplateSpec, skipped []string) Problem {
 	wanted, _, _ := unstructured.NestedString(controlPlane.Object, "spec", "version")
 	if wanted == "" {
-		return "" // a control plane that has no version cannot be compared
+		return Problem{} // a control plane that has no version cannot be compared
 	}
 	for _, check := range []struct {
 		name clusterv1.MachineSetPreflightCheck
-		run  func(*unstructured.Unstructured, *clusterv1.MachineTemplateSpec, string) string
+		run  func(*unstructured.Unstructured, *clusterv1.MachineTemplateSpec, string) Problem
 	}{
 		{clusterv1.MachineSetPreflightCheckControlPlaneIsStable, stable},
 		{clusterv1.MachineSetPreflightCheckKubernetesVersionSkew, skew},
@@ -45,41 +53,52 @@ func Check(controlPlane *unstructured.Unstructured, template *clusterv1.MachineT
 		}) {
 			continue
 		}
-		if problem := check.run(controlPlane, template, wanted); problem != "" {
-			return fmt.Sprintf("%s; the annotation %s: %s skips this check", problem, clusterv1.MachineSetSkipPreflightChecksAnnotation, check.name)
+		if problem := check.run(controlPlane, template, wanted); problem.Message != "" {
+			problem.Message += fmt.Sprintf("; the annotation %s: %s skips this check", clusterv1.MachineSetSkipPreflightChecksAnnotation, check.name)
+			return problem
 		}
 	}
-	return ""
+	return Problem{}
+}
+
+// lasting is a problem that ends when somebody changes something.
+func lasting(format string, values ...any) Problem {
+	return Problem{Message: fmt.Sprintf(format, values...)}
+}
+
+// passing is a problem that ends by itself.
+func passing(format string, values ...any) Problem {
+	return Problem{Message: fmt.Sprintf(format, values...), Passes: true}
 }
 
 // stable waits until the control plane exists and is not being upgraded. The versions of all its machines count, where it
 // reports them.
-func stable(controlPlane *unstructured.Unstructured, _ *clusterv1.MachineTemplateSpec, wanted string) string {
+func stable(controlPlane *unstructured.Unstructured, _ *clusterv1.MachineTemplateSpec, wanted string) Problem {
 	name := controlPlane.GetKind() + " " + controlPlane.GetName()
 	present, problem := controlPlaneVersions(controlPlane)
 	if problem != "" {
-		return problem
+		return lasting("%s", problem)
 	}
 	if len(present) == 0 {
 		if external, _, _ := unstructured.NestedBool(controlPlane.Object, "status", "externalManagedControlPlane"); external {
-			return "" // an externally managed one need not report versions
+			return Problem{} // an externally managed one need not report versions
 		}
-		return name + " reports neither status.versions nor status.version yet: it is being made"
+		return passing("%s reports neither status.versions nor status.version yet: it is being made", name)
 	}
 	goal, err := kubeversion.Parse(wanted)
 	if err != nil {
-		return fmt.Sprintf("spec.version of %s: %v", name, err)
+		return lasting("spec.version of %s: %v", name, err)
 	}
 	for _, each := range present {
 		now, err := kubeversion.Parse(each)
 		if err != nil {
-			return fmt.Sprintf("the version in the status of %s: %v", name, err)
+			return lasting("the version in the status of %s: %v", name, err)
 		}
 		if kubeversion.Upgrades(now, goal) {
-			return fmt.Sprintf("%s is being upgraded from %s to %s", name, each, wanted)
+			return passing("%s is being upgraded from %s to %s", name, each, wanted)
 		}
 	}
-	return ""
+	return Problem{}
 }
 
 // controlPlaneVersions returns the versions in status.versions, or else the one in status.version.
@@ -103,41 +122,41 @@ func controlPlaneVersions(controlPlane *unstructured.Unstructured) (all []string
 }
 
 // skew checks the version skew that Kubernetes supports: a kubelet is not newer than its API server, and not too old.
-func skew(_ *unstructured.Unstructured, template *clusterv1.MachineTemplateSpec, wanted string) string {
+func skew(_ *unstructured.Unstructured, template *clusterv1.MachineTemplateSpec, wanted string) Problem {
 	if template.Spec.Version == "" {
-		return "" // the version of the machines is not known here
+		return Problem{} // the version of the machines is not known here
 	}
 	controlPlane, kubelet, problem := parseBoth(wanted, template.Spec.Version)
 	if problem != "" {
-		return problem
+		return lasting("%s", problem)
 	}
 	skewLimit := uint64(maxSkew)
 	if controlPlane.Minor < skewGrewIn {
 		skewLimit = oldMaxSkew
 	}
 	if controlPlane.Major < kubelet.Major || (controlPlane.Major == kubelet.Major && controlPlane.Minor < kubelet.Minor) {
-		return fmt.Sprintf("spec.template.spec.version %s is newer than the control plane's %s: upgrade that first", template.Spec.Version, wanted)
+		return lasting("spec.template.spec.version %s is newer than the control plane's %s: upgrade that first", template.Spec.Version, wanted)
 	}
 	if controlPlane.Major != kubelet.Major || kubelet.Minor+skewLimit < controlPlane.Minor {
-		return fmt.Sprintf("spec.template.spec.version %s is more than %d minor versions older than the control plane's %s", template.Spec.Version, skewLimit, wanted)
+		return lasting("spec.template.spec.version %s is more than %d minor versions older than the control plane's %s", template.Spec.Version, skewLimit, wanted)
 	}
-	return ""
+	return Problem{}
 }
 
 // kubeadmSkew requires the same minor version where kubeadm joins the machine.
-func kubeadmSkew(_ *unstructured.Unstructured, template *clusterv1.MachineTemplateSpec, wanted string) string {
+func kubeadmSkew(_ *unstructured.Unstructured, template *clusterv1.MachineTemplateSpec, wanted string) Problem {
 	ref := template.Spec.Bootstrap.ConfigRef
 	if template.Spec.Version == "" || ref.APIGroup != "bootstrap.cluster.x-k8s.io" || ref.Kind != "KubeadmConfigTemplate" {
-		return ""
+		return Problem{}
 	}
 	controlPlane, kubelet, problem := parseBoth(wanted, template.Spec.Version)
 	if problem != "" {
-		return problem
+		return lasting("%s", problem)
 	}
 	if controlPlane.Major != kubelet.Major || controlPlane.Minor != kubelet.Minor {
-		return fmt.Sprintf("kubeadm of version %s joins no control plane of another minor version, as %s is", template.Spec.Version, wanted)
+		return lasting("kubeadm of version %s joins no control plane of another minor version, as %s is", template.Spec.Version, wanted)
 	}
-	return ""
+	return Problem{}
 }
 
 func parseBoth(controlPlane, kubelet string) (p, k semver.Version, problem string) {

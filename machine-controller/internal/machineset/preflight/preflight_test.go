@@ -64,7 +64,8 @@ func TestCheck(t *testing.T) {
 			if test.kubeadm {
 				template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfigTemplate", Name: "k"}
 			}
-			got := Check(test.plane, template, strings.Split(test.skip, ","))
+			problem := Check(test.plane, template, strings.Split(test.skip, ","))
+			got := problem.Message
 			if (got == "") != (test.want == "") || !strings.Contains(got, string(test.want)) {
 				t.Errorf("%q, want the problem of %q", got, test.want)
 			}

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/kubectl-drover/internal/rollout"
+)
+
+// withoutUndo is for a rollout without progress that a rollback does not help.
+func (o owner) withoutUndo(found *Finding) {
+	found.Help = "see what is awaited, and correct it"
+	found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
+}
+
+// causedByTemplate are the reasons of Machines that a wrong template may have.
+var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.BootstrapFailedReason: true, infrav1.InvalidConfigurationReason: true}
+
+// offerUndo puts a rollback before the deletion of a Machine that fails with a new template of which none is available: the next
+// would fail too.
+func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
+	upToDate := condition(found.machine, clusterv1.MachineUpToDateCondition)
+	if o.deployment == nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
+		upToDate == nil || upToDate.Status != metav1.ConditionTrue || !causedByTemplate[found.Condition.Reason] || !found.deletes() {
+		return nil
+	}
+	history, err := rollout.History(ctx, f.Reader, o.deployment)
+	switch {
+	case object.IsForbidden(err):
+		return nil
+	case err != nil:
+		return err
+	case history.WithdrawsTemplate() && history.Available() == 0:
+		found.Help = "roll back if the new template is the cause, else " + found.Help
+		found.Command = command("kubectl drover rollout undo machinedeployment/{name} --namespace {namespace}", o.ref)
+	}
+	return nil
+}
+
+// reviewUndo takes the rollback out of a finding about a rollout without progress unless that withdraws its template. A user who
+// may not read the revisions cannot roll back with the command.
+func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
+	if found == nil || o.deployment == nil || found.Condition.Type != policyv1.ProgressingCondition {
+		return nil
+	}
+	history, err := rollout.History(ctx, f.Reader, o.deployment)
+	switch {
+	case object.IsForbidden(err):
+	case err != nil:
+		return err
+	case history.WithdrawsTemplate():
+		return nil
+	}
+	o.withoutUndo(found)
+	return nil
+}
