@@ -25,12 +25,14 @@ import (
 )
 
 const (
-	// maxUserData is the maximum size of user data, in bytes. The cloud publishes none; this is what a guest reads from vSphere.
+	// maxUserData is the maximum size of user data, in bytes. The cloud publishes none.
 	maxUserData = 64 << 10
 	// bootstrapField is the field of the Machine that names the bootstrap data.
 	bootstrapField = "spec.bootstrap.dataSecretName"
 	// cloudConfig is the only format that is passed on: it is not known which templates read Ignition.
 	cloudConfig = "cloud-config"
+	// defaultNIC is the type of an interface whose type is not given.
+	defaultNIC = "virtio"
 )
 
 // InstanceConfig is the configuration of one virtual machine.
@@ -106,7 +108,7 @@ func newProvision(req driver.CreateRequest[InstanceConfig], host string, reserve
 		body.AdditionalDisks = append(body.AdditionalDisks, additionalDisk{GB: disk.SizeGB, Type: disk.PerformanceType})
 	}
 	for _, network := range spec.Networks {
-		body.Network = append(body.Network, nic{NICType: cmp.Or(network.NICType, "vmxnet3"), VLAN: network.VLANID, BandwidthLimit: network.BandwidthLimit})
+		body.Network = append(body.Network, nic{NICType: cmp.Or(network.NICType, defaultNIC), VLAN: network.VLANID, BandwidthLimit: network.BandwidthLimit})
 	}
 	for _, used := range reserved {
 		body.Network[used.Network].IPs = append(body.Network[used.Network].IPs, used.IP)

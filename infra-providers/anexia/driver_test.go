@@ -144,7 +144,7 @@ func allFields(s *infrav1.AnexiaMachineSpec) {
 	s.Disks = []infrav1.AnexiaDisk{{SizeGB: 40, PerformanceType: "ENT2"}, {SizeGB: 100, PerformanceType: "STD1"}}
 	s.Networks = []infrav1.AnexiaNetwork{
 		{VLANID: anexiafake.VLAN, ReserveAddress: ptr.To(true), PrefixIDs: []string{anexiafake.Prefix, anexiafake.PublicPrefix}, NICType: "virtio", BandwidthLimit: 1000},
-		{VLANID: anexiafake.OtherVLAN, ReserveAddress: ptr.To(false), NICType: "vmxnet3"},
+		{VLANID: anexiafake.OtherVLAN, ReserveAddress: ptr.To(false), NICType: "virtio"},
 	}
 	s.DNSServers = []string{"94.16.16.94", "94.16.16.16", "2a00:11c0:11c0::2a00", "2a00:11c0:11c0::11c0"}
 	s.SSHPublicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGd5vVnAJ6cQeY4yY3kXoZ3kqQkz5bqk6Q9k2kq3kq3k ops@example.org"

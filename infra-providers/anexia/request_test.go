@@ -23,7 +23,7 @@ func TestProvisioningRequest(t *testing.T) {
 	}{
 		"the least": {unchanged, map[string]any{
 			"memory_mb": 4096.0, "cpus": 2.0, "disk_gb": 40.0, "script": "I2Nsb3VkLWNvbmZpZwo=",
-			"network": []any{map[string]any{"nic_type": "vmxnet3", "vlan": anexiafake.VLAN, "ips": []any{"198.51.100.10"}}},
+			"network": []any{map[string]any{"nic_type": "virtio", "vlan": anexiafake.VLAN, "ips": []any{"198.51.100.10"}}},
 		}},
 		"everything": {allFields, map[string]any{
 			"memory_mb": 4096.0, "cpus": 2.0, "sockets": 2.0, "cpu_performance_type": "performance", "availability_zone": anexiafake.ZoneA,
@@ -31,7 +31,7 @@ func TestProvisioningRequest(t *testing.T) {
 			"script": "I2Nsb3VkLWNvbmZpZwo=",
 			"network": []any{
 				map[string]any{"nic_type": "virtio", "vlan": anexiafake.VLAN, "ips": []any{"10.1.0.10", "198.51.100.10"}, "bandwidth_limit": 1000.0},
-				map[string]any{"nic_type": "vmxnet3", "vlan": anexiafake.OtherVLAN},
+				map[string]any{"nic_type": "virtio", "vlan": anexiafake.OtherVLAN},
 			},
 			"dns1": "94.16.16.94", "dns2": "94.16.16.16", "dns3": "2a00:11c0:11c0::2a00", "dns4": "2a00:11c0:11c0::11c0",
 		}},

@@ -183,9 +183,9 @@ type AnexiaNetwork struct {
 	// +kubebuilder:validation:items:Pattern=`^[0-9A-Za-z-]+$`
 	PrefixIDs []string `json:"prefixIDs,omitempty"`
 
-	// nicType is the type of the interface, such as vmxnet3 or virtio. Default vmxnet3.
+	// nicType is the type of the interface. The cloud does not finish a virtual machine with vmxnet3 any more. Default virtio.
 	// +optional
-	// +default="vmxnet3"
+	// +default="virtio"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	NICType string `json:"nicType,omitempty"`

@@ -208,8 +208,11 @@ var (
 	hostPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	diskTypes   = []string{"", "STD1", "ENT2", "HPC1"}
 	cpuTypes    = []string{"", "best-effort", "standard", "enterprise", "performance"}
-	nicTypes    = []string{"", "vmxnet3", "virtio"}
+	nicTypes    = []string{"", oldNIC, "virtio"}
 )
+
+// oldNIC is the type of interface with which a provisioning is accepted and never ends: the Engine supports it no longer.
+const oldNIC = "vmxnet3"
 
 // check returns what is wrong with a definition.
 func (d definition) check() error {
@@ -252,6 +255,16 @@ func (d definition) checkTypes() error {
 	return nil
 }
 
+// isEndless reports whether the provisioning of a definition never ends.
+func (d definition) isEndless() bool {
+	for _, network := range d.Network {
+		if network.NICType == oldNIC {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *Cloud) provision(parts []string, _ url.Values, body []byte) (any, error) {
 	wanted, request := definition{}, map[string]any{}
 	if err := c.decode("the definition of a virtual machine", body, &wanted); err != nil {
@@ -291,7 +304,7 @@ func (c *Cloud) provision(parts []string, _ url.Values, body []byte) (any, error
 	if c.hide {
 		c.hide, made.unlisted = false, 6
 	}
-	running := &task{id: c.newID(), vm: made.id, made: made}
+	running := &task{id: c.newID(), vm: made.id, made: made, endless: wanted.isEndless()}
 	if len(c.failures) > 0 {
 		running.failure, c.failures = &c.failures[0], c.failures[1:]
 	}
