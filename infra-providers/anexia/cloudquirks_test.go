@@ -4,14 +4,17 @@
 package anexia_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/anexia/anexiafake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 const infoRead = "GET /api/vsphere/v1/info.json"
@@ -126,6 +129,62 @@ func TestListsSurviveOneThatCannotBeRead(t *testing.T) {
 	if states, err := list(); err != nil || !slices.Equal(states, []driver.State{driver.Stopped}) {
 		t.Errorf("after that: got %v, %v", states, err)
 	}
+}
+
+// TestProvisioningThatDoesNotEnd is awaited for an hour. Then a virtual machine with the name counts; without one nothing is
+// concluded and nothing requested, and the machine may be released.
+func TestProvisioningThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"creating", "deleting"} {
+		t.Run(last, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, anexiafake.Options{})
+			request := newRequest(identity, newConfig(t, func(s *infrav1.AnexiaMachineSpec) { s.Networks[0].NICType = "vmxnet3" }))
+			verbs := map[string]func() error{
+				"creating": func() error { _, err := w.connect(t).Create(t.Context(), request); return err },
+				"reading":  func() error { _, err := w.connect(t).Get(t.Context(), identity); return err },
+				"deleting": func() error { return w.connect(t).Delete(t.Context(), identity) },
+			}
+			if err := verbs["creating"](); !driver.IsUnfinished(err) {
+				t.Fatal(err)
+			}
+			w.clock.Advance(59 * time.Minute)
+			for verb, call := range verbs {
+				if err := call(); !driver.IsUnfinished(err) {
+					t.Errorf("%s within an hour: got %v, want an UnfinishedError", verb, err)
+				}
+			}
+			w.clock.Advance(2 * time.Minute)
+			for verb, call := range verbs {
+				if err := call(); err == nil || driver.IsNotFound(err) || !machinestatus.MayRelease(err) {
+					t.Errorf("%s after an hour: got %v, want an error after which the machine may be released", verb, err)
+				}
+			}
+			left := w.cloud.Add(anexiafake.Customer + "-" + hostInJournal(t, w))
+			if err := verbs[last](); err != nil {
+				t.Errorf("%s once there is one: %v", last, err)
+			}
+			if seen, err := w.connect(t).Get(t.Context(), identity); last == "creating" && (err != nil || seen.ID != left) {
+				t.Errorf("got %+v and %v, want the one that there is", seen, err)
+			}
+			wantRequests(t, w, provisioning, 1)
+			wantRequests(t, w, removal, map[string]int{"deleting": 1}[last])
+		})
+	}
+}
+
+// hostInJournal returns the host name of the machine.
+func hostInJournal(t *testing.T, w env) string {
+	t.Helper()
+	entry, err := w.journal.Read(t.Context(), identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := struct{ Host string }{}
+	if err := json.Unmarshal([]byte(entry.Data), &record); err != nil {
+		t.Fatal(err)
+	}
+	return record.Host
 }
 
 // TestErrorsOfSuccess: an answer with the status of a success may have errors and no task. Their text is in the error.

@@ -125,17 +125,22 @@ func (d *Driver) outcome(ctx context.Context, id driver.Identity, p *page) (stri
 // findByName returns what the cloud has of the name of a machine, nothing if it has nothing and nothing can come, or an
 // UnfinishedError.
 func (d *Driver) findByName(ctx context.Context, id driver.Identity, p *page) (string, error) {
+	return d.findUnless(ctx, id, p, d.undecided(p))
+}
+
+// findUnless returns what the cloud has of the name of a machine, and otherwise why its absence proves nothing, which is nil if it
+// does. With such a reason it looks at most every half a minute.
+func (d *Driver) findUnless(ctx context.Context, id driver.Identity, p *page, undecided error) (string, error) {
 	host, _ := hostName(id)
-	early := d.undecided(p)
-	if early != nil && !p.copied && d.absent.Has(host) {
-		return "", early
+	if undecided != nil && !p.copied && d.absent.Has(host) {
+		return "", undecided
 	}
 	found, err := d.lookUp(ctx, id, cmp.Or(p.Host, host))
 	if err != nil || found != "" {
 		return found, err
 	}
 	d.absent.Set(host, struct{}{})
-	return "", early
+	return "", undecided
 }
 
 // undecided returns why the absence of a virtual machine proves nothing yet; nil if it does.
@@ -154,7 +159,7 @@ func (d *Driver) undecided(p *page) error {
 }
 
 // await returns the virtual machine of a task, an UnfinishedError while the task runs, and nothing if it failed or does not exist
-// any more. A failure is recorded.
+// any more. A failure is recorded. The virtual machine of a task that runs for too long is the one with the name, if there is one.
 func (d *Driver) await(ctx context.Context, id driver.Identity, p *page) (string, error) {
 	progress, err := d.client.progress(ctx, p.Task)
 	switch {
@@ -168,6 +173,8 @@ func (d *Driver) await(ctx context.Context, id driver.Identity, p *page) (string
 			p.known(progress.VM, d.now())
 		}
 		return progress.VM, d.store(ctx, id, p)
+	case progress.Progress < complete && d.clock.Since(p.Requested) > provisioningTime:
+		return d.findUnless(ctx, id, p, endless(p.Task))
 	case progress.Progress < complete:
 		return "", errProvisioning
 	default:

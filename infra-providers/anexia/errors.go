@@ -33,6 +33,11 @@ var (
 	errSamePage = errors.New("the list of virtual machines has the same page twice")
 )
 
+// endless is why a provisioning that takes too long is not awaited any more. It is of no kind, so that the machine may be released.
+func endless(task string) error {
+	return fmt.Errorf("the provisioning takes more than an hour, and no virtual machine has the name: task %q of the Engine does not end", task)
+}
+
 // apiError is an answer of the Engine that is an error.
 type apiError struct {
 	status int
