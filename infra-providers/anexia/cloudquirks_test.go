@@ -5,15 +5,20 @@ package anexia_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/anexia"
 	"drover.io/infra-providers/anexia/anexiafake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inventory"
 	"drover.io/infra-providers/internal/machinestatus"
 )
 
@@ -128,6 +133,42 @@ func TestListsSurviveOneThatCannotBeRead(t *testing.T) {
 	w.cloud.Stop()
 	if states, err := list(); err != nil || !slices.Equal(states, []driver.State{driver.Stopped}) {
 		t.Errorf("after that: got %v, %v", states, err)
+	}
+}
+
+// TestListsLeaveOutWhatCannotBeRead and what a new process knows nothing of: the others are still listed, and only that one has an
+// error. Where many cannot be read, the list fails.
+func TestListsLeaveOutWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	var all []driver.Instance
+	for n := range 5 {
+		id := identity
+		id.UID, id.Name = types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-00000000001%d", n)), fmt.Sprintf("worker-%d", n)
+		all = append(all, createAs(t, w, id))
+	}
+	w.cloud.BreakReads(all[0].ID)
+	shared := inventory.New[anexia.InstanceConfig](w.connect(t), inventory.Options{
+		Interval: time.Minute, Unsettled: time.Minute, Now: w.clock.Now, Changed: func(driver.Identity) {},
+	})
+	if err := shared.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.Stop()
+	w.clock.Advance(time.Hour / 4)
+	if seen, err := shared.Get(t.Context(), all[1].Identity); err != nil || seen.State != driver.Stopped {
+		t.Errorf("one that stopped: got %+v and %v", seen, err)
+	}
+	if seen, err := shared.Get(t.Context(), all[0].Identity); err == nil || driver.IsNotFound(err) {
+		t.Errorf("the one that cannot be read: got %+v and %v, want the failure", seen, err)
+	}
+	w.cloud.BreakReads(all[1].ID, all[2].ID, all[3].ID)
+	var failed error
+	for _, err := range w.connect(t).List(t.Context(), driver.Owner{}) {
+		failed = err
+	}
+	if failed == nil {
+		t.Error("a list of which nearly nothing can be read did not fail")
 	}
 }
 

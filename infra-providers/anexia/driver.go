@@ -36,6 +36,8 @@ const (
 	conflictTime = 5 * time.Minute
 	// lookupTime is how long a template that was found is used.
 	lookupTime = time.Minute
+	// maxUnread is how many virtual machines that cannot be read are missing from a list, of those that were not read before.
+	maxUnread = 3
 	// memoryTime is how long a process remembers what became of its requests; no longer than that counts.
 	memoryTime = 2 * provisioningTime
 )
@@ -212,7 +214,8 @@ func (d *Driver) getUnreadable(ctx context.Context, id driver.Identity, p *page,
 
 // List implements driver.Driver. A list of the cloud has names only, so each virtual machine of a machine is read by itself;
 // one that runs, not more often than every ten minutes. One that no machine here has is not read: nothing depends on its state.
-// The names of the owner are those of the journals.
+// A few that the Engine fails to read are left out, so that those do not hide the others. The names of the owner are those of the
+// journals.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		entries, err := d.entries(ctx)
@@ -220,6 +223,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			yield(driver.Instance{}, err)
 			return
 		}
+		unread := 0
 		for listed, err := range d.all(ctx) {
 			parsed, ours := parseName(listed.Name)
 			switch {
@@ -234,6 +238,10 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				continue
 			}
 			instance, err := d.readListed(ctx, listed, entry)
+			if isFailure(err) && unread < maxUnread {
+				unread++
+				continue
+			}
 			if err != nil {
 				yield(driver.Instance{}, driver.WithoutInvalidConfiguration(toError(err)))
 				return

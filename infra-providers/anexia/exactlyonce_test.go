@@ -24,10 +24,15 @@ const (
 // create calls Create until it succeeds, as another process each time.
 func create(t *testing.T, w env) driver.Instance {
 	t.Helper()
+	return createAs(t, w, identity)
+}
+
+func createAs(t *testing.T, w env, id driver.Identity) driver.Instance {
+	t.Helper()
 	var err error
 	for range 50 {
 		var created driver.Instance
-		if created, err = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
+		if created, err = w.connect(t).Create(t.Context(), newRequest(id, newConfig(t, unchanged))); err == nil {
 			return created
 		}
 		w.clock.Advance(time.Minute)

@@ -65,7 +65,8 @@ type Driver[C any] interface {
 
 	// List yields every instance tagged for the owner, page by page; an empty owner means every instance
 	// of this project in the account. A failure MUST be yielded as an error, once, last: a list that ended
-	// early without one MUST NOT happen, because whatever it misses would count as gone.
+	// early without one MUST NOT happen, because whatever it misses would count as gone. It MAY lag behind Create and Delete,
+	// and MAY leave out a few instances that exist and cannot be read: an absence counts only after a Get.
 	List(ctx context.Context, owner Owner) iter.Seq2[Instance, error]
 }
 

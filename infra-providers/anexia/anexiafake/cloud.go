@@ -118,6 +118,8 @@ type machine struct {
 	unlisted, unread int
 	// unaddressed is how many direct reads show no addresses of it.
 	unaddressed int
+	// broken is true for one whose direct reads fail.
+	broken bool
 }
 
 type boundNetwork struct{ v4, v6 []string }
@@ -197,6 +199,15 @@ func (c *Cloud) Stop() {
 	defer c.mu.Unlock()
 	for _, one := range c.vms {
 		one.status = "poweredOff"
+	}
+}
+
+// BreakReads makes the Engine fail to read virtual machines directly, for good.
+func (c *Cloud) BreakReads(ids ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		c.vms[id].broken = true
 	}
 }
 

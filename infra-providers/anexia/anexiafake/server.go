@@ -376,6 +376,9 @@ func (c *Cloud) info(parts []string, _ url.Values, _ []byte) (any, error) {
 	if one == nil || c.isHidden(parts[0]) {
 		return nil, refuse(http.StatusNotFound, "Virtual machine not found")
 	}
+	if one.broken {
+		return nil, refuse(http.StatusInternalServerError, "Internal error")
+	}
 	if one.unread > 0 {
 		one.unread--
 		return nil, refuse(http.StatusNotFound, "Virtual machine not found")
