@@ -228,6 +228,24 @@ func hostInJournal(t *testing.T, w env) string {
 	return record.Host
 }
 
+// TestFailureThatNamesNothing: a failed task may name a virtual machine that it did not leave. Its reason is returned.
+func TestFailureThatNamesNothing(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.FailTask(anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Named: true})
+	var told error
+	for range 20 {
+		if _, err := w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil || !driver.IsUnfinished(err) {
+			told = err
+			break
+		}
+		w.clock.Advance(time.Minute)
+	}
+	if told == nil || !strings.Contains(told.Error(), "no resources") {
+		t.Errorf("got %v, want the reason of the failure", told)
+	}
+}
+
 // TestErrorsOfSuccess: an answer with the status of a success may have errors and no task. Their text is in the error.
 func TestErrorsOfSuccess(t *testing.T) {
 	t.Parallel()

@@ -168,11 +168,7 @@ func (d *Driver) await(ctx context.Context, id driver.Identity, p *page) (string
 	case err != nil:
 		return "", fmt.Errorf("reading the progress of the provisioning: %w", err)
 	case progress.failed():
-		p.Failed, p.Reason = d.now(), progress.reason()
-		if progress.VM != "" {
-			p.known(progress.VM, d.now())
-		}
-		return progress.VM, d.store(ctx, id, p)
+		return d.recordFailure(ctx, id, p, progress)
 	case progress.Progress < complete && d.clock.Since(p.Requested) > provisioningTime:
 		return d.findUnless(ctx, id, p, endless(p.Task))
 	case progress.Progress < complete:
@@ -180,6 +176,24 @@ func (d *Driver) await(ctx context.Context, id driver.Identity, p *page) (string
 	default:
 		return progress.VM, nil
 	}
+}
+
+// recordFailure records that a provisioning failed, and returns the virtual machine that its task names if that can be read: it may
+// name one that it did not leave.
+func (d *Driver) recordFailure(ctx context.Context, id driver.Identity, p *page, failed task) (string, error) {
+	if failed.VM != "" {
+		left, err := d.client.info(ctx, failed.VM)
+		switch {
+		case err != nil:
+			return "", err
+		case left == nil:
+			failed.VM = ""
+		default:
+			p.known(failed.VM, d.now())
+		}
+	}
+	p.Failed, p.Reason = d.now(), failed.reason()
+	return failed.VM, d.store(ctx, id, p)
 }
 
 // complete is the progress of a task that is over.

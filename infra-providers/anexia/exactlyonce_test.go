@@ -241,7 +241,7 @@ func TestFailedProvisioning(t *testing.T) {
 		"was cancelled":                       {anexiafake.Failure{Status: "3"}, false},
 		"leaves a virtual machine":            {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Leaves: true}, true},
 		"leaves one and names it":             {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Leaves: true, Named: true}, true},
-		"names one that it does not leave":    {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Named: true}, true},
+		"names one that it does not leave":    {anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Named: true}, false},
 		"has errors and a status of no known": {anexiafake.Failure{Status: "", Errors: []string{"no resources"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestFailedProvisioning(t *testing.T) {
 			}
 			wantRequests(t, w, provisioning, 1)
 			found, err := w.connect(t).Get(t.Context(), created.Identity)
-			if test.failure.Leaves && (err != nil || found.State != driver.Stopped || !strings.Contains(found.Message, "no resources")) {
+			if err != nil || found.State != driver.Stopped || !strings.Contains(found.Message, "no resources") {
 				t.Errorf("got %+v and %v, want a stopped instance with the reason", found, err)
 			}
 			remove(t, w, created.Identity)
