@@ -374,16 +374,17 @@ func (d *Driver) reserveAddresses(ctx context.Context, req driver.CreateRequest[
 	return nil
 }
 
-// reserve reserves one address. Of this process, one caller at a time does.
+// reserve reserves one address. Of this process, one caller at a time does in each VLAN.
 func (d *Driver) reserve(ctx context.Context, config InstanceConfig, want address) (address, error) {
+	network := config.Spec.Networks[want.Network].VLANID
+	turn, _ := d.reserving.GetOrSet(network, make(chan struct{}, 1))
 	select {
-	case d.reserving <- struct{}{}:
+	case turn <- struct{}{}:
 	case <-ctx.Done():
 		return address{}, ctx.Err()
 	}
-	defer func() { <-d.reserving }()
+	defer func() { <-turn }()
 	want.Until = d.now().Add(reservationTime)
-	network := config.Spec.Networks[want.Network].VLANID
 	found, err := d.client.reserve(ctx, reservation{
 		Location: config.Spec.LocationID, VLAN: network, Prefix: want.Prefix, Count: 1, Seconds: int(reservationTime / time.Second),
 	})

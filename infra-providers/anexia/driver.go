@@ -38,6 +38,8 @@ const (
 	lookupTime = time.Minute
 	// maxUnread is how many virtual machines that cannot be read are missing from a list, of those that were not read before.
 	maxUnread = 3
+	// maxVLANs is how many VLANs are remembered in which addresses were reserved.
+	maxVLANs = 10_000
 	// memoryTime is how long a process remembers what became of its requests; no longer than that counts.
 	memoryTime = 2 * provisioningTime
 )
@@ -54,7 +56,7 @@ type Options struct {
 
 // Cloud returns the description of Anexia. The limits are cautious, because Anexia does not publish those of requests.
 func Cloud(options Options) driver.Cloud[*infrav1.AnexiaMachine, InstanceConfig] {
-	reserving := make(chan struct{}, 1)
+	reserving := &reservations{Max: maxVLANs}
 	return driver.Cloud[*infrav1.AnexiaMachine, InstanceConfig]{
 		Name:           "anexia",
 		NewMachine:     func() *infrav1.AnexiaMachine { return &infrav1.AnexiaMachine{} },
@@ -71,13 +73,12 @@ func Cloud(options Options) driver.Cloud[*infrav1.AnexiaMachine, InstanceConfig]
 
 // Driver implements driver.Driver, driver.Journaled, driver.AccountIdentifier, driver.CapacityProvider and driver.ImageFinder.
 type Driver struct {
-	client  *client
-	journal driver.Journal
-	clock   clock.PassiveClock
-	vlan    string
-	size    int
-	// reserving is held while an address is being reserved: the cloud may give one to two callers at the same moment.
-	reserving chan struct{}
+	client    *client
+	journal   driver.Journal
+	clock     clock.PassiveClock
+	vlan      string
+	size      int
+	reserving *reservations
 
 	// over has the attempts of this process that were not sent or that the cloud refused, tasks the answers to the others.
 	over expiring.Map[string, struct{}]
@@ -98,8 +99,12 @@ type Driver struct {
 	templates expiring.Map[string, any]
 }
 
+// reservations has a channel for each VLAN, which is full while an address is being reserved there: the cloud may give one to two
+// callers at the same moment. All drivers of a process share it.
+type reservations = expiring.Map[string, chan struct{}]
+
 // connect reads the token from the key token of the Secret, or from ANEXIA_TOKEN. It makes no call.
-func connect(options Options, reserving chan struct{}, account driver.Account, credentials driver.Credentials) (*Driver, error) {
+func connect(options Options, reserving *reservations, account driver.Account, credentials driver.Credentials) (*Driver, error) {
 	token, source := os.Getenv("ANEXIA_TOKEN"), "the environment variable ANEXIA_TOKEN"
 	if account.SecretName != "" {
 		token, source = string(credentials["token"]), fmt.Sprintf("the key token of Secret %q", account.SecretName)

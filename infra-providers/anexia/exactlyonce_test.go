@@ -4,11 +4,16 @@
 package anexia_test
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/anexia"
 	"drover.io/infra-providers/anexia/anexiafake"
 	"drover.io/infra-providers/driver"
@@ -464,6 +469,46 @@ func TestPrefixIsNotUsedUp(t *testing.T) {
 		}
 	}
 	wantRequests(t, w, reservation, 6) // two for each of three sets
+}
+
+// TestReservationsOfOtherVLANsDoNotWait for one that the Engine does not answer.
+func TestReservationsOfOtherVLANsDoNotWait(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	arrived, release := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(r.URL.Path, "/reserve/") && bytes.Contains(body, []byte(anexiafake.VLAN)) {
+			close(arrived)
+			<-release
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		w.cloud.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	process := w.description()
+	create := func(ctx context.Context, vlan string) error {
+		d, err := process.Connect(ctx, driver.Account{SecretName: "anexia", Region: vlan}, secret())
+		if err != nil {
+			return err
+		}
+		d.(driver.Journaled).UseJournal(drivertest.NewJournal())
+		_, err = d.Create(ctx, newRequest(identity, newConfig(t, func(s *infrav1.AnexiaMachineSpec) { s.Networks[0].VLANID = vlan })))
+		return err
+	}
+	first := make(chan error)
+	go func() { first <- create(t.Context(), anexiafake.VLAN) }()
+	<-arrived
+	bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := create(bounded, anexiafake.OtherVLAN); !driver.IsInsufficientCapacity(err) {
+		t.Errorf("the other VLAN: got %v, want an InsufficientCapacityError, because it has no addresses", err)
+	}
+	close(release)
+	if err := <-first; !driver.IsUnfinished(err) {
+		t.Errorf("the first VLAN: got %v, want an UnfinishedError", err)
+	}
 }
 
 // TestAddressesOfOthersAreNotAssigned: what the journal does not have may come from the guest.
