@@ -110,22 +110,30 @@ func TestRetryAfterTheKeysExpired(t *testing.T) {
 // memory passes the failures that it has not seen.
 func TestEachAttemptHasAnotherKey(t *testing.T) {
 	t.Parallel()
-	w := newEnv(t, yandexfake.Options{OperationReads: 1})
-	d := w.connect(t)
-	req := newRequest(identity, newConfig(t, unchanged))
-	for range 3 {
-		w.cloud.FailNext(yandexfake.Fault{Operation: codes.ResourceExhausted, Message: "Not enough resources"})
-		if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
-			t.Fatalf("got %v, want an InsufficientCapacityError", err)
-		}
-	}
-	w.clock.Advance(time.Hour)
-	if _, err := create(t, w.connectRestarted(t), req); err != nil {
-		t.Fatal(err)
-	}
-	_, keys := w.cloud.Requests()
-	if slices.Sort(keys); len(slices.Compact(keys)) != 4 {
-		t.Errorf("got the keys %q, want four", keys)
+	for name, restarts := range map[string]bool{"in one process": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, yandexfake.Options{OperationReads: 1})
+			d := w.connect(t)
+			req := newRequest(identity, newConfig(t, unchanged))
+			for range 3 {
+				w.cloud.FailNext(yandexfake.Fault{Operation: codes.ResourceExhausted, Message: "Not enough resources"})
+				if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+					t.Fatalf("got %v, want an InsufficientCapacityError", err)
+				}
+			}
+			w.clock.Advance(2 * time.Hour)
+			if restarts {
+				d = w.connectRestarted(t)
+			}
+			if _, err := create(t, d, req); err != nil {
+				t.Fatal(err)
+			}
+			_, keys := w.cloud.Requests()
+			if slices.Sort(keys); len(slices.Compact(keys)) != 4 {
+				t.Errorf("got the keys %q, want four", keys)
+			}
+		})
 	}
 }
 

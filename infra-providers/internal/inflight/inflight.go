@@ -25,8 +25,12 @@ import (
 // seconds.
 const Window = 2 * time.Minute
 
-// lifetime is how long the record of a machine is kept that is never asked about again.
+// lifetime is how long the creations of a machine are kept that is never asked about again.
 const lifetime = time.Hour
+
+// keyLifetime is how long a cloud may answer an idempotency key with the first operation. The number of failures, from which the
+// next key derives, is kept for as long.
+const keyLifetime = 24 * time.Hour
 
 // maxFailed is how many failed creations of a machine are remembered. Shortages delay the next attempt, so that there are few.
 const maxFailed = 32
@@ -52,8 +56,6 @@ type Creation struct {
 // machine is the record of a machine.
 type machine struct {
 	creations map[string]Creation
-	// attempts are the numbers of creations of an object that have failed.
-	attempts map[string]int
 	// failed are the creations that have failed and whose objects or disks may still exist.
 	failed []failure
 }
@@ -70,12 +72,15 @@ type Creations struct {
 
 	mu       sync.Mutex
 	machines expiring.Map[driver.Identity, *machine]
+	// attempts are the numbers of creations that have failed, by the names of their objects.
+	attempts expiring.Map[driver.Identity, map[string]int]
 }
 
 // New returns the creations of a process that starts now.
 func New(clock clock.PassiveClock) *Creations {
 	c := &Creations{clock: clock, started: clock.Now()}
 	c.machines.Clock, c.machines.TTL = clock, lifetime
+	c.attempts.Clock, c.attempts.TTL = clock, keyLifetime
 	return c
 }
 
@@ -90,7 +95,7 @@ func Machine(id driver.Identity) driver.Identity {
 func (c *Creations) of(id driver.Identity) *machine {
 	known, ok := c.machines.Get(Machine(id))
 	if !ok {
-		known = &machine{creations: map[string]Creation{}, attempts: map[string]int{}}
+		known = &machine{creations: map[string]Creation{}}
 	}
 	c.machines.Set(Machine(id), known)
 	return known
@@ -154,18 +159,20 @@ func (c *Creations) Fail(id driver.Identity, name string) {
 		known.failed = append(known.failed, failure{Creation: failed, at: c.clock.Now()})
 	}
 	delete(known.creations, name)
-	known.attempts[name]++
+	attempts, ok := c.attempts.Get(Machine(id))
+	if !ok {
+		attempts = map[string]int{}
+	}
+	attempts[name]++
+	c.attempts.Set(Machine(id), attempts)
 }
 
 // Attempt returns how many creations of an object have failed.
 func (c *Creations) Attempt(id driver.Identity, name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known, ok := c.machines.Get(Machine(id))
-	if !ok {
-		return 0
-	}
-	return known.attempts[name]
+	attempts, _ := c.attempts.Get(Machine(id))
+	return attempts[name]
 }
 
 // Failed returns the creations of a machine that have failed a moment ago, oldest first: those with an ID or disks.
@@ -194,6 +201,7 @@ func (c *Creations) Forget(id driver.Identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.machines.Delete(Machine(id))
+	c.attempts.Delete(Machine(id))
 }
 
 // MayAppear reports whether the object of a creation that was not found may exist soon.

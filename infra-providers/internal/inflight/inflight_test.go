@@ -63,6 +63,10 @@ func TestFailureCountsAndRemembersTheObject(t *testing.T) {
 	if got := creations.Failed(id); len(got) > 0 {
 		t.Errorf("after the window: got %+v", got)
 	}
+	now.SetTime(now.Now().Add(20 * time.Hour))
+	if got := creations.Attempt(id, "disk a"); got != 2 {
+		t.Errorf("%d attempts after some hours, while a cloud may remember their keys, want 2", got)
+	}
 	creations.Forget(id)
 	if got := creations.Attempt(id, "disk a"); got != 0 {
 		t.Errorf("%d attempts of a machine that is gone", got)
