@@ -18,7 +18,6 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
@@ -206,44 +205,6 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 		return deeper, nil
 	}
 	return found, nil
-}
-
-// clusterItself is what a Cluster waits for, apart from its workers, and what its workers wait for with it.
-func clusterItself(c *clusterv1.Cluster) *Finding {
-	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
-	if len(c.Status.Conditions) == 0 {
-		return notReconciled(ref, c.CreationTimestamp)
-	}
-	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
-		return found
-	}
-	for _, kind := range []string{
-		policyv1.ManagementClaimedCondition, // in a copy, nothing else may be mended
-		clusterv1.ClusterInfrastructureReadyCondition,
-		clusterv1.ClusterRemoteConnectionProbeCondition,
-		clusterv1.ClusterControlPlaneAvailableCondition,
-	} {
-		found := meta.FindStatusCondition(c.Status.Conditions, kind)
-		if found == nil || found.Status == metav1.ConditionTrue {
-			continue
-		}
-		if kind == policyv1.ManagementClaimedCondition && found.Reason == policyv1.NotClaimedYetReason {
-			if probe := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition); probe != nil && probe.Status != metav1.ConditionTrue {
-				continue // the connection is the cause
-			}
-		}
-		return of(ref, *found)
-	}
-	return nil
-}
-
-// clusterAnnotations is an annotation of a Cluster that is not understood. Its workers do not wait for that.
-func clusterAnnotations(c *clusterv1.Cluster) *Finding {
-	found := meta.FindStatusCondition(c.Status.Conditions, policyv1.AnnotationsValidCondition)
-	if found == nil || found.Status == metav1.ConditionTrue {
-		return nil
-	}
-	return of(Reference{"Cluster", c.Namespace, c.Name, c.Name}, *found)
 }
 
 // byTable is the first condition of an object of any kind that is not as it should be, by the table of reasons; one that the

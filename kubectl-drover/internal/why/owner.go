@@ -4,16 +4,13 @@
 package why
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
@@ -228,181 +225,6 @@ func (o owner) overdue() *Finding {
 	return found
 }
 
-// clusterNamed is what the Cluster of an object itself waits for.
-func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, error) {
-	cluster, err := f.readCluster(ctx, ref)
-	switch {
-	case cluster == nil || err != nil:
-		return nil, err
-	case !cluster.DeletionTimestamp.IsZero(): // Machines of a Cluster that is being deleted do not need the workload cluster
-		return holdsDeletion(cluster), nil
-	}
-	return clusterItself(cluster), nil
-}
-
-// readCluster reads the Cluster of an object; nil if it does not exist, or may not be read.
-func (f *Finder) readCluster(ctx context.Context, ref Reference) (*clusterv1.Cluster, error) {
-	cluster := &clusterv1.Cluster{}
-	err := f.Get(ctx, object.Cluster, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Cluster}, cluster)
-	if object.IsNotFound(err) || object.IsForbidden(err) {
-		return nil, nil //nolint:nilnil // there is none to read
-	}
-	return cluster, err
-}
-
-// cluster is what a Cluster waits for: itself first, then its workers. While it is being deleted, only its deletion counts.
-func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {
-	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
-	if found := kept(ref, clusterv1.GroupVersion.Group, c); found != nil {
-		return found, nil
-	}
-	deleting := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterDeletingCondition)
-	if deleting != nil && deleting.Status == metav1.ConditionTrue {
-		return f.deletedCluster(ctx, ref, c, *deleting)
-	}
-	if found := clusterItself(c); found != nil {
-		return found, nil
-	}
-	if found, _ := f.kubeconfig(ctx, c); found != nil {
-		return found, nil
-	}
-	first, others, unowned, err := f.firstOwner(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	machine := (*Finding)(nil)
-	switch {
-	case first == nil || !first.needsAction(): // the cause may be deeper than the conditions of Machines
-		machine, err = f.anyMachine(ctx, ref)
-	case first.isOnPurpose():
-		machine, err = f.worstMachine(ctx, unowned)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case first == nil, machine != nil && machine.needsAction():
-		first, others = machine, 0
-	}
-	if first == nil {
-		return clusterAnnotations(c), nil
-	}
-	first.Others += others
-	return first, nil
-}
-
-func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1.Cluster, deleting metav1.Condition) (*Finding, error) {
-	if found := holdsDeletion(c); found != nil {
-		return found, nil
-	}
-	found, err := f.anyMachine(ctx, ref)
-	if found != nil || err != nil {
-		return found, err
-	}
-	owners, err := f.owners(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range owners {
-		if o.kept != nil {
-			return o.kept, nil
-		}
-		if found := o.blocked(); found != nil {
-			return found, nil
-		}
-	}
-	return of(ref, deleting), nil
-}
-
-// holdsDeletion is what holds the deletion of everything in a Cluster: a pause, or that it is a copy, whose infrastructure machines
-// have the instances of the original.
-func holdsDeletion(c *clusterv1.Cluster) *Finding {
-	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
-	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
-		return found
-	}
-	if claimed := meta.FindStatusCondition(c.Status.Conditions, policyv1.ManagementClaimedCondition); claimed != nil && claimed.Reason == policyv1.ClaimedElsewhereReason {
-		return of(ref, *claimed)
-	}
-	return nil
-}
-
-// anyMachine is what most Machines of a Cluster wait for.
-func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error) {
-	w := &worst{}
-	if err := f.collect(ctx, ref, func(*clusterv1.Machine) *worst { return w }); err != nil {
-		return nil, err
-	}
-	return f.worstMachine(ctx, w)
-}
-
-// owners are the MachineDeployments of a Cluster, and its MachineSets without one. Without permission to read MachineSets, there
-// are none of these.
-func (f *Finder) owners(ctx context.Context, c *clusterv1.Cluster) ([]owner, error) {
-	var owners []owner
-	err := object.Each(ctx, f.Reader, object.MachineDeployment, &clusterv1.MachineDeploymentList{}, func(page *clusterv1.MachineDeploymentList) error {
-		for i := range page.Items {
-			if md := &page.Items[i]; md.Spec.ClusterName == c.Name {
-				owners = append(owners, ownerOfDeployment(md))
-			}
-		}
-		return nil
-	}, client.InNamespace(c.Namespace))
-	if err != nil {
-		return nil, err
-	}
-	err = object.Each(ctx, f.Reader, object.MachineSet, &clusterv1.MachineSetList{}, func(page *clusterv1.MachineSetList) error {
-		for i := range page.Items {
-			if set := &page.Items[i]; set.Spec.ClusterName == c.Name && metav1.GetControllerOfNoCopy(set) == nil {
-				owners = append(owners, ownerOfSet(set))
-			}
-		}
-		return nil
-	}, client.InNamespace(c.Namespace))
-	if object.IsForbidden(err) {
-		err = nil
-	}
-	return owners, err
-}
-
-// firstOwner is what the first MachineDeployment or MachineSet that needs action waits for, or if there is none, the first that is
-// not well, how many other objects wait, and the Machines that none of them has. One that somebody has stopped on purpose does not
-// hide another. The Machines are read once for all of them, and other objects for one alone.
-func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, unowned *worst, err error) {
-	unowned = &worst{}
-	owners, err := f.owners(ctx, c)
-	if err != nil || len(owners) == 0 {
-		return nil, 0, unowned, err
-	}
-	machines := map[string]*worst{}
-	for _, o := range owners {
-		machines[o.key] = &worst{}
-	}
-	err = f.collect(ctx, owners[0].ref, func(m *clusterv1.Machine) *worst {
-		if controller := metav1.GetControllerOfNoCopy(m); controller != nil && machines[string(controller.UID)] != nil {
-			return machines[string(controller.UID)]
-		}
-		return cmp.Or(machines[m.Labels[clusterv1.MachineDeploymentNameLabel]], unowned)
-	})
-	if err != nil {
-		return nil, 0, unowned, err
-	}
-	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.key].all == 0 })
-	if len(owners) == 0 {
-		return nil, 0, unowned, nil
-	}
-	at := slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose() })
-	if at < 0 {
-		at = max(0, slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) }))
-	}
-	for i, o := range owners {
-		if i != at {
-			others += max(machines[o.key].all, 1)
-		}
-	}
-	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].key])
-	return first, others, unowned, err
-}
-
 // stoppedOnPurpose reports whether somebody has frozen or paused an owner, or replaces its Machines by hand.
 func (o owner) stoppedOnPurpose() bool {
 	if found := o.itself(); found != nil {
@@ -470,17 +292,6 @@ func DeploymentProblem(md *clusterv1.MachineDeployment) *Finding {
 
 // SetProblem is the same of a MachineSet.
 func SetProblem(set *clusterv1.MachineSet) *Finding { return ownerOfSet(set).problem() }
-
-// ClusterProblem is the same of a Cluster.
-func ClusterProblem(c *clusterv1.Cluster) *Finding {
-	if found := kept(Reference{"Cluster", c.Namespace, c.Name, c.Name}, clusterv1.GroupVersion.Group, c); found != nil {
-		return found
-	}
-	if found := clusterItself(c); found != nil {
-		return found
-	}
-	return clusterAnnotations(c)
-}
 
 func (o owner) problem() *Finding {
 	for _, found := range []*Finding{o.itself(), o.blocked(), o.inProgress()} {
