@@ -57,6 +57,13 @@ func TestForeignErrorNamesTheWayOut(t *testing.T) {
 	if foreign.Error() != want {
 		t.Errorf("the message is %q", foreign.Error())
 	}
+	first, second := labelled("theirs"), labelled("theirs")
+	first.Name, second.Name = "a", "b"
+	for _, order := range [][]*clusterv1.Machine{{first, second}, {second, first}} {
+		if foreign, is := errors.AsType[*ForeignError](CheckNoneForeign("ours", "Machine", order)); !is || foreign.Name != "a" {
+			t.Errorf("got %v, want the first by name", foreign)
+		}
+	}
 	if err := CheckNoneForeign[*clusterv1.Machine]("ours", "Machine", nil); err != nil {
 		t.Errorf("of no objects: %v", err)
 	}

@@ -45,14 +45,17 @@ func (w WatchFilter) ChildPredicate() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(object client.Object) bool { return !w.Foreign(object) })
 }
 
-// CheckNoneForeign names the first foreign object of the list and the way out; nil if there is none.
+// CheckNoneForeign names the first foreign object by name and the way out; nil if there is none. The order of the list, which may
+// be that of an index and another one each time, does not matter.
 func CheckNoneForeign[T client.Object](w WatchFilter, kind string, objects []T) error {
+	var first error
+	least := ""
 	for _, object := range objects {
-		if err := w.CheckForeign(kind, object); err != nil {
-			return err
+		if err := w.CheckForeign(kind, object); err != nil && (first == nil || object.GetName() < least) {
+			first, least = err, object.GetName()
 		}
 	}
-	return nil
+	return first
 }
 
 // CheckForeign is why nothing is done about a foreign object; nil for any other.

@@ -55,6 +55,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, action rollout.Action)
 		return r.deleteIfUnchanged(ctx, s.deployment.UID, set, action.Reason)
 	}
 	if err := r.updateSet(ctx, set, wanted); err != nil {
+		if results.IsRefused(err) {
+			s.blocked = fmt.Errorf("updating MachineSet %q: %w", set.Name, err)
+		}
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
 	log := ctrl.LoggerFrom(ctx).WithValues("MachineSet", klog.KObj(set), "reason", action.Reason)

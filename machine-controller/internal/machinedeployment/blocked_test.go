@@ -105,4 +105,5 @@ func (r *Reconciler) setUp() {
 	r.Events = events.NewFakeRecorder(100)
 	r.tracker, r.writes = &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
 	r.looks.Clock, r.steps = r.Clock, &expiring.Limiter[types.UID]{Clock: r.Clock, Period: 0}
+	r.refused.Clock, r.refused.TTL = r.Clock, safety.RetryPeriod
 }

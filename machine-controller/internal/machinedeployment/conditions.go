@@ -95,15 +95,18 @@ func rolloutBlocked(s *state) string {
 	case wait.On == rollout.WaitBlocked:
 		return wait.Message
 	case wait.On == rollout.WaitingForNewMachines:
-		return blockedSet(s, clusterv1.MachineSetScalingUpCondition)
+		current := slices.DeleteFunc(slices.Clone(s.sets), func(set *clusterv1.MachineSet) bool { return supersededSet(s, set) })
+		return blockedSet(current, clusterv1.MachineSetScalingUpCondition)
+	case wait.On == rollout.WaitingForMachineSet:
+		return blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition)
 	}
 	return ""
 }
 
 // blockedSet is the message of the first MachineSet, by name, whose condition of a type is Blocked, with its name; empty if there
 // is none.
-func blockedSet(s *state, kind string) string {
-	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) { // an index returns them in any order
+func blockedSet(sets []*clusterv1.MachineSet, kind string) string {
+	for _, set := range slices.SortedFunc(slices.Values(sets), byName) { // an index returns them in any order
 		if c := conditions.Get(set, kind); c != nil && c.Reason == policyv1.BlockedReason && !isOutdated(set, kind) {
 			return fmt.Sprintf("MachineSet %s: %s", set.Name, c.Message)
 		}
@@ -194,7 +197,7 @@ func setScalingUp(s *state) {
 // scalingUpOfSet is why the first MachineSet that is blocked, or else the first that scales up, has fewer Machines than wanted.
 func scalingUpOfSet(s *state) (message, reason string) {
 	const kind = clusterv1.MachineSetScalingUpCondition
-	if blocked := blockedSet(s, kind); blocked != "" {
+	if blocked := blockedSet(s.sets, kind); blocked != "" {
 		return blocked, policyv1.BlockedReason
 	}
 	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) {

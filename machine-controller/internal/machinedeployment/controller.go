@@ -78,6 +78,14 @@ type Reconciler struct {
 	looks        coalesce.ResyncLimiter
 	backoff      *backoff.Limiter
 	steps        *expiring.Limiter[types.UID]
+	refused      expiring.Map[types.UID, refusal]
+}
+
+// refusal is that the API server refused a step of a generation of a MachineDeployment. The step is tried again after a while, and
+// the conditions have the error until then: otherwise they would change twice with each attempt.
+type refusal struct {
+	generation int64
+	err        error
 }
 
 // state is what a reconcile has read of one MachineDeployment.
@@ -105,7 +113,7 @@ type state struct {
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker, r.writes = watch, &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
 	r.statusWriter, r.looks.Clock, r.backoff = statuswriter.New(r.Client, r.Clock), r.Clock, backoff.NewLimiter()
-	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
+	r.steps, r.refused.Clock, r.refused.TTL = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}, r.Clock, safety.RetryPeriod
 	children := builder.WithPredicates(watch.ChildPredicate())
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -204,6 +212,10 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		}
 		return r.nextRequeue(s), nil
 	}
+	if last, was := r.refused.Get(s.deployment.UID); was && last.generation == s.deployment.Generation {
+		s.blocked = last.err
+		return r.nextRequeue(s), nil
+	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
 		return results.Earliest(r.nextRequeue(s), reconcile.Result{RequeueAfter: due}), nil
 	}
@@ -214,6 +226,9 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	var errs []error
 	for _, action := range s.decision.Actions {
 		errs = append(errs, r.apply(ctx, s, action))
+	}
+	if s.blocked != nil {
+		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.blocked})
 	}
 	return r.nextRequeue(s), kerrors.NewAggregate(errs)
 }

@@ -74,9 +74,11 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test.io", Kind: "ThingMachineTemplate", Name: "t"}
+	refusals := 0
 	r := reconcilerWith(t, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if _, is := o.(*clusterv1.MachineSet); is {
+				refusals++
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, o.GetName(), errors.New("exceeded quota"))
 			}
 			return c.Create(ctx, o, options...)
@@ -88,11 +90,18 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	if err := r.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
+	written := ""
 	for range 3 {
 		r.get(t, md)
-		_, _ = r.Reconcile(t.Context(), md) // it fails each time, and is tried again
+		_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again after a while
+		if r.get(t, md); written != "" && md.ResourceVersion != written {
+			t.Error("the MachineDeployment was written again")
+		}
+		written = md.ResourceVersion
 	}
-	r.get(t, md)
+	if refusals != 1 {
+		t.Errorf("the MachineSet was requested %d times, want once", refusals)
+	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "exceeded quota") {
 		t.Errorf("the condition Available has the message %q", message)
 	}

@@ -72,11 +72,11 @@ func setStatus(s *state, now time.Time) {
 	setScalingUp(s)
 	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
-		Blocked: blockedSet(s, clusterv1.MachineSetScalingDownCondition),
+		Blocked: blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition),
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
 	notDeleted := s.blocked
-	if ofSet := blockedSet(s, clusterv1.DeletingCondition); notDeleted == nil && ofSet != "" {
+	if ofSet := blockedSet(s.sets, clusterv1.DeletingCondition); notDeleted == nil && ofSet != "" {
 		notDeleted = errors.New(ofSet)
 	}
 	machineowner.SetDeleting(s.deployment, quantity.Of(len(s.sets), "MachineSet")+" with "+quantity.Of(len(s.machines), "Machine"), notDeleted)

@@ -114,6 +114,22 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
+		"rolling, while an old set cannot grow": {
+			sets: []*clusterv1.MachineSet{blockedSetWith("6", 3, 2, clusterv1.MachineSetScalingUpCondition), setWith("7", 1, 0)},
+			wait: rollout.Wait{On: rollout.WaitingForNewMachines, Message: "1 of 1 Machine is not available yet"}, available: statusAndReason{"False", bad, "2 available replicas, at least 3 required"},
+			rest: [3]statusAndReason{
+				{"True", rolling, "Rolling out 2 not up-to-date replicas; 1 of 1 Machine is not available yet" + changed}, {"False", notUp, "MachineSet set-6: no quota"}, {"False", notDown, ""},
+			},
+			phase: clusterv1.MachineDeploymentPhaseRunning,
+		},
+		"rolling without surge, but the old set cannot shrink": {
+			sets: []*clusterv1.MachineSet{blockedSetWith("6", 2, 3, clusterv1.MachineSetScalingDownCondition)},
+			wait: rollout.Wait{On: rollout.WaitingForMachineSet, Message: "not shown"}, available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""}, {"False", notDown, ""},
+			},
+			phase: clusterv1.MachineDeploymentPhaseRunning,
+		},
 		"rolling, but its new set is refused": {
 			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, failure: errors.New("creating MachineSet: no quota"), available: statusAndReason{"False", bad, "creating MachineSet: no quota"},
 			rest: [3]statusAndReason{

@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -243,6 +245,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if len(s.machines) == 0 && s.cacheCurrent {
 		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachinesLeft")
 	}
+	slices.SortFunc(s.machines, func(a, b *clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) }) // so that one refusal of several is named
 	s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
 	failed := deletion.InParallel(s.machines, func(m *clusterv1.Machine) error {
 		_, err := r.deleter.DeleteIfUnchanged(ctx, s.set, m, deletion.ReasonSetDeleted)
