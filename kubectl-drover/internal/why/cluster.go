@@ -112,7 +112,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	switch {
 	case first == nil || !first.needsAction(): // the cause may be deeper than the conditions of Machines
 		machine, err = f.anyMachine(ctx, ref)
-	case first.isOnPurpose():
+	case unowned != nil:
 		machine, err = f.worstMachine(ctx, unowned)
 	}
 	switch {
@@ -203,14 +203,14 @@ func (f *Finder) owners(ctx context.Context, c *clusterv1.Cluster) ([]owner, err
 }
 
 // firstOwner is what the first MachineDeployment or MachineSet that needs action waits for, or if there is none, the first that is
-// not well, how many other objects wait, and the Machines that none of them has. One that somebody has stopped on purpose does not
-// hide another. The Machines are read once for all of them, and other objects for one alone.
+// not well, and how many other objects wait. One that somebody has stopped on purpose does not hide another, nor the Machines that
+// none of them has, which are returned then. The Machines are read once for all of them, and other objects for one alone.
 func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, unowned *worst, err error) {
-	unowned = &worst{}
 	owners, err := f.owners(ctx, c)
 	if err != nil || len(owners) == 0 {
-		return nil, 0, unowned, err
+		return nil, 0, nil, err
 	}
+	unowned = &worst{}
 	machines := map[string]*worst{}
 	for _, o := range owners {
 		machines[o.key] = &worst{}
@@ -222,13 +222,13 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 		return cmp.Or(machines[m.Labels[clusterv1.MachineDeploymentNameLabel]], unowned)
 	})
 	if err != nil {
-		return nil, 0, unowned, err
+		return nil, 0, nil, err
 	}
 	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.key].all == 0 })
 	if len(owners) == 0 {
-		return nil, 0, unowned, nil
+		return nil, 0, nil, nil
 	}
-	at := slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose() })
+	at := slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) })
 	if at < 0 {
 		at = max(0, slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) }))
 	}
@@ -236,6 +236,9 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 		if i != at {
 			others += max(machines[o.key].all, 1)
 		}
+	}
+	if w := machines[owners[at].key]; !owners[at].stoppedOnPurpose(w) {
+		unowned = nil
 	}
 	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].key])
 	return first, others, unowned, err

@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -51,10 +52,10 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		return nil, nil
 	}
 	found, err := f.deeper(ctx, m, found)
-	if found != nil && err == nil && !isRemediated(m) && f.Now.Sub(creationStep(m, found)) > maxCreation {
+	if found != nil && err == nil && f.Now.Sub(creationStep(m, found)) > maxCreation {
 		switch found.Condition.Reason {
 		case clusterv1.MachineNodeInspectionFailedReason, infrav1.BootstrapRunningReason:
-			found.Actor = reason.Operator
+			found.Actor, found.Help = reason.Operator, cmp.Or(found.Help, "see what its console says")
 		case infrav1.InstancePendingReason:
 			found.Actor, found.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
 		}
@@ -62,11 +63,14 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	return found, err
 }
 
-// creationStep is when the step of the creation of a Machine began that it waits in: its host boots once its instance runs.
+// creationStep is when the step of the creation of a Machine began that it waits in: its host boots once its instance runs, and a
+// MachineHealthCheck may have requested another one since.
 func creationStep(m *clusterv1.Machine, found *Finding) time.Time {
 	began := found.Condition.LastTransitionTime.Time
-	if instance := condition(m, clusterv1.MachineInfrastructureReadyCondition); instance != nil && instance.LastTransitionTime.After(began) {
-		began = instance.LastTransitionTime.Time
+	for _, kind := range []string{clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition} {
+		if step := condition(m, kind); step != nil && step.LastTransitionTime.After(began) {
+			began = step.LastTransitionTime.Time
+		}
 	}
 	return began
 }

@@ -177,21 +177,24 @@ func TestHostThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestBootstrapThatIsRepeated is no progress after half an hour, unless the instance has not run for as long, and a Machine that is
-// replaced is none to look at.
+// TestBootstrapThatIsRepeated is no progress after half an hour, unless the instance has not run for as long, or the Machine is to be
+// replaced for less.
 func TestBootstrapThatIsRepeated(t *testing.T) {
 	t.Parallel()
 	instance := is(clusterv1.MachineInfrastructureReadyCondition, "True", infrav1.InstanceRunningReason, "")
 	instance.LastTransitionTime = ago(29 * time.Minute)
 	replaced := is(clusterv1.MachineOwnerRemediatedCondition, "False", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, "")
+	justNow := replaced
+	justNow.LastTransitionTime = ago(29 * time.Minute)
 	for name, test := range map[string]struct {
 		reason string
 		more   []metav1.Condition
 		actor  reason.Actor
 	}{
-		"for an hour":                        {infrav1.BootstrapRunningReason, nil, reason.Operator},
-		"of an instance that runs for less":  {infrav1.JoinedReason, []metav1.Condition{instance}, reason.Drover},
-		"of a Machine that will be replaced": {infrav1.JoinedReason, []metav1.Condition{replaced}, reason.Drover},
+		"for an hour":                            {infrav1.BootstrapRunningReason, nil, reason.Operator},
+		"of an instance that runs for less":      {infrav1.JoinedReason, []metav1.Condition{instance}, reason.Drover},
+		"of a Machine that will be replaced":     {infrav1.JoinedReason, []metav1.Condition{justNow}, reason.Drover},
+		"of one whose replacement does not come": {infrav1.JoinedReason, []metav1.Condition{replaced}, reason.Operator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,7 +204,7 @@ func TestBootstrapThatIsRepeated(t *testing.T) {
 				i.Status.Conditions = nil
 			}
 			found, err := finder(t, nil, m, i, cluster()).machine(t.Context(), m)
-			if err != nil || found.Actor != test.actor {
+			if err != nil || found.Actor != test.actor || test.actor == reason.Operator && found.Help == "" {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})

@@ -225,17 +225,13 @@ func (o owner) overdue() *Finding {
 	return found
 }
 
-// stoppedOnPurpose reports whether somebody has frozen or paused an owner, or replaces its Machines by hand.
-func (o owner) stoppedOnPurpose() bool {
+// stoppedOnPurpose reports whether an owner waits for nothing but that somebody has frozen or paused it, or replaces its Machines by
+// hand.
+func (o owner) stoppedOnPurpose(w *worst) bool {
 	if found := o.itself(); found != nil {
-		return found.isOnPurpose()
+		return found.Condition.Reason == policyv1.FrozenByAnnotationReason || found.Condition.Reason == clusterv1.PausedReason
 	}
-	return o.onDelete || o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false)
-}
-
-// isOnPurpose reports whether somebody has set what it is about.
-func (f *Finding) isOnPurpose() bool {
-	return f.Condition.Reason == policyv1.FrozenByAnnotationReason || f.Condition.Reason == clusterv1.PausedReason
+	return o.blocked() == nil && !w.needsAction() && (o.onDelete || o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false))
 }
 
 // needsAction reports whether an owner or one of its Machines needs action, as far as their own conditions have it.

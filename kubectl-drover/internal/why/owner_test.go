@@ -118,6 +118,8 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	frozen := is(droverpolicyv1.FrozenCondition, "True", droverpolicyv1.FrozenByAnnotationReason, "")
 	rolling := is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")
 	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "")
+	byHand := poolNamed("a", rolling)
+	byHand.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
 	setOfAnother, setOfPool := setNamed("s", frozen), setNamed("s", frozen)
 	setOfAnother.Spec.ClusterName = "d"
 	setOfPool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "a", Controller: new(true)}}
@@ -145,11 +147,15 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers a Machine of no pool that needs action": {
 			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0,
 		},
-		"is a MachineSet of its own":                          {[]client.Object{poolNamed("a"), setNamed("s", frozen)}, "MachineSet s Frozen", 0},
-		"is a Machine of such a MachineSet":                   {[]client.Object{poolNamed("a"), setNamed("s"), inSet(failingIn("", "s-0", "CloudError"), "s")}, "Machine s-0 InfrastructureReady", 0},
-		"is no MachineSet of another Cluster":                 {[]client.Object{poolNamed("a"), setOfAnother}, "", 0},
-		"is no MachineSet of a pool":                          {[]client.Object{poolNamed("a"), setOfPool}, "", 0},
-		"prefers a Machine of no pool to one that is stopped": {[]client.Object{poolNamed("a", frozen), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0},
+		"is a MachineSet of its own":                                   {[]client.Object{poolNamed("a"), setNamed("s", frozen)}, "MachineSet s Frozen", 0},
+		"is a Machine of such a MachineSet":                            {[]client.Object{poolNamed("a"), setNamed("s"), inSet(failingIn("", "s-0", "CloudError"), "s")}, "Machine s-0 InfrastructureReady", 0},
+		"is no MachineSet of another Cluster":                          {[]client.Object{poolNamed("a"), setOfAnother}, "", 0},
+		"is no MachineSet of a pool":                                   {[]client.Object{poolNamed("a"), setOfPool}, "", 0},
+		"prefers a Machine of no pool to one that is stopped":          {[]client.Object{poolNamed("a", frozen), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0},
+		"prefers a Machine of no pool to one that is replaced by hand": {[]client.Object{byHand, failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0},
+		"prefers a failing pool that is replaced by hand to a frozen one": {
+			[]client.Object{poolNamed("0", frozen), byHand, failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 1,
+		},
 		"prefers the pool that nobody has stopped": {
 			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},
