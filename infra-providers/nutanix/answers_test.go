@@ -5,11 +5,14 @@ package nutanix_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -331,5 +334,67 @@ func TestManyVirtualMachinesOfOneUID(t *testing.T) {
 	}
 	if err := d.Delete(t.Context(), identity); err == nil || !strings.Contains(err.Error(), "more than 100 virtual machines") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestVolumeGroupsHaveIDs: a server that a Secret names chooses them, and they are not kept if they are none.
+func TestVolumeGroupsHaveIDs(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.AttachGroup(created.ID, strings.Repeat("x", 1<<20))
+	id := identity
+	id.ProviderID = created.ProviderID
+	if err := d.Delete(t.Context(), id); err == nil || driver.IsNotFound(err) || !strings.Contains(err.Error(), "a volume group without an ID") {
+		t.Errorf("got %v", err)
+	}
+	for operation := range w.cloud.Counts() {
+		if strings.Contains(operation, "volume-groups") || strings.HasPrefix(operation, "DELETE") {
+			t.Errorf("%s was requested", operation)
+		}
+	}
+	if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Running {
+		t.Errorf("got %+v, error %v", found, err)
+	}
+}
+
+// TestListStopsReadingTasks that cannot be read: each may take as long as a call may.
+func TestListStopsReadingTasks(t *testing.T) {
+	t.Parallel()
+	broken := false
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 40, Faults: func(method string) nutanixfake.Fault {
+		if broken && method == "GET tasks/{id}" {
+			return nutanixfake.Fault{Status: http.StatusServiceUnavailable}
+		}
+		return nutanixfake.Fault{}
+	}})
+	d := w.connect(t)
+	var created []driver.Identity
+	for n := range 3 {
+		id := identity
+		id.UID, id.Name = types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-00000000000%d", n)), fmt.Sprintf("worker-%d", n)
+		id.ProviderID = patiently(t, d, newRequest(id, newConfig(t, unchanged))).ProviderID
+		created = append(created, id)
+	}
+	for _, id := range created {
+		if err := d.Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.clock.Advance(2 * time.Minute)
+	before := w.cloud.Counts()["GET tasks/{id}"]
+	broken = true
+	listed := 0
+	for found, err := range d.List(t.Context(), driver.Owner{}) {
+		if listed++; err != nil || found.State != driver.Stopping {
+			t.Errorf("got %s and %v, want %s", found.State, err, driver.Stopping)
+		}
+	}
+	if reads := w.cloud.Counts()["GET tasks/{id}"] - before; listed != 3 || reads != 1 {
+		t.Errorf("%d virtual machines, and %d reads of tasks", listed, reads)
 	}
 }

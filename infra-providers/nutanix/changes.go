@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/nutanix/prism"
+	"drover.io/infra-providers/nutanix/request"
 )
 
 // failure is why a change failed, and until when it is not tried again.
@@ -31,17 +33,24 @@ func (d *Driver) isChanging(ctx context.Context, what string) (bool, error) {
 	return task != nil, err
 }
 
-// isListedChanging is isChanging for a list: it reads a task that was read or begun retryPause ago or earlier, and otherwise, or
-// where that fails, reports what is remembered.
-func (d *Driver) isListedChanging(ctx context.Context, what string) bool {
+// listedChanges is isChanging for the entries of one list: it reads a task that was read or begun retryPause ago or earlier, and
+// otherwise reports what is remembered, as it does for the rest of a list where a task could not be read.
+type listedChanges struct {
+	driver     *Driver
+	unreadable bool
+}
+
+func (c *listedChanges) has(ctx context.Context, what string) bool {
+	d := c.driver
 	if !d.changes.Has(what) {
 		return false
 	}
-	if !d.asked.Allow(what) {
+	if c.unreadable || !d.asked.Allow(what) {
 		return true
 	}
 	_, err := d.isChanging(ctx, what)
-	return err != nil || d.changes.Has(what)
+	c.unreadable = err != nil
+	return c.unreadable || d.changes.Has(what)
 }
 
 // begin records the task that deletes or detaches something.
@@ -67,15 +76,26 @@ func (d *Driver) changeOf(ctx context.Context, what string) (*tasks.Task, error)
 	case task == nil:
 		d.changes.Delete(what)
 	case hasEnded(task):
+		if !d.forget(what, taskID) { // another caller has read it too, and begun the next one
+			return d.changeOf(ctx, what)
+		}
 		failed := failure{reason: driver.Brief(errors.New(taskReason(task))).Error()} // a Secret names the server
 		if !isRetryable(task) {
 			failed.until = d.clock.Now().Add(retryPause)
 		}
 		d.failures.Set(what, failed)
-		d.changes.Delete(what)
 		return nil, nil
 	}
 	return task, nil
+}
+
+// forget forgets a task that deletes or detaches something, and reports whether no other one has begun since it was read.
+func (d *Driver) forget(what, taskID string) (last bool) {
+	d.changes.Update(what, func(current string, found bool) (string, bool) {
+		last = !found || current == taskID
+		return current, !last
+	})
+	return last
 }
 
 // hasFailed reports whether a change failed so short a time ago that it is not tried again yet.
@@ -93,7 +113,7 @@ func (d *Driver) removalFailure(vm virtualMachine) string {
 	if failed, ok := d.failures.Get(vm.instance.ID); ok {
 		return "the last attempt to delete the virtual machine failed: " + failed.reason
 	}
-	for _, group := range volumeGroups(vm.Vm) {
+	for _, group := range slices.DeleteFunc(volumeGroups(vm.Vm), func(id string) bool { return !request.IsUUID(id) }) {
 		if failed, ok := d.failures.Get(attachment(group, vm.instance.ID)); ok {
 			return fmt.Sprintf("the last attempt to detach the volume group %q failed: %s", group, failed.reason)
 		}

@@ -6,12 +6,14 @@ package nutanix
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/nutanix/prism"
+	"drover.io/infra-providers/nutanix/request"
 )
 
 // Delete implements driver.Driver. All disks and network interfaces are deleted with the virtual machine. Volume groups, as the
@@ -45,6 +47,9 @@ func (d *Driver) deleteVM(ctx context.Context, vm virtualMachine) error {
 		return err
 	}
 	groups := volumeGroups(vm.Vm)
+	if slices.ContainsFunc(groups, func(id string) bool { return !request.IsUUID(id) }) { // it would be the key of what is remembered
+		return fmt.Errorf("the virtual machine %q has a volume group without an ID", id)
+	}
 	for _, group := range groups {
 		if err := d.detach(ctx, group, id); err != nil {
 			return fmt.Errorf("detaching the volume group %q: %w", group, err)

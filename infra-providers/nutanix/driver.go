@@ -151,6 +151,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			yield(driver.Instance{}, toError(err))
 			return
 		}
+		changes := listedChanges{driver: d}
 		for vm, err := range d.prism.VMs(ctx) {
 			if err != nil {
 				yield(driver.Instance{}, toError(err))
@@ -161,7 +162,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				yield(driver.Instance{}, errNoID)
 				return
 			}
-			if d.isListedChanging(ctx, instance.ID) {
+			if changes.has(ctx, instance.ID) {
 				instance.State, instance.PollAfter = driver.Stopping, pollInterval
 			}
 			instance.Message = cmp.Or(d.removalFailure(virtualMachine{Vm: vm, instance: instance}), instance.Message)

@@ -28,6 +28,13 @@ func Cached[T any](answers *expiring.Map[string, any], kind string, query any, r
 	return value, err
 }
 
+// Store replaces the cached answer of a query.
+func Store[T any](answers *expiring.Map[string, any], kind string, query any, value T) {
+	if key, err := keyOf(kind, query); err == nil {
+		answers.Set(key, value)
+	}
+}
+
 // Forget deletes the cached answer of a query, which has proven to be out of date.
 func Forget(answers *expiring.Map[string, any], kind string, query any) {
 	if key, err := keyOf(kind, query); err == nil {

@@ -337,6 +337,13 @@ func (c *Cloud) Attach(id string) func() bool {
 	}
 }
 
+// AttachGroup attaches a volume group of any ID to a virtual machine, as a server that is none of Nutanix's may show one.
+func (c *Cloud) AttachGroup(id, group string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attach(id, group)
+}
+
 // Reattach attaches the volume groups that are attached to nothing to a virtual machine.
 func (c *Cloud) Reattach(id string) {
 	c.mu.Lock()

@@ -115,6 +115,14 @@ func (l *Lookup) image(ctx context.Context, want infrav1.NutanixImage) (*content
 	}
 }
 
+// What is kept of an answer: tenants name the servers. Prism Central manages some hundred clusters, with names of some ten bytes.
+const (
+	maxEntries = 1000
+	maxName    = 255
+)
+
+var errTooMany = fmt.Errorf("Prism Central answers with more than %d clusters, or places of one name", maxEntries) //nolint:staticcheck // it is a name
+
 // Cluster is a cluster (Prism Element).
 type Cluster struct {
 	ID, Name string
@@ -126,29 +134,40 @@ type Cluster struct {
 
 // Clusters returns all clusters that have an ID.
 func (l *Lookup) Clusters(ctx context.Context) ([]Cluster, error) {
-	return lookup.Cached(&l.answers, "clusters", nil, func() ([]Cluster, error) {
-		found, err := l.api.Clusters(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all := make([]Cluster, 0, len(found))
-		for _, cluster := range found {
-			if IsUUID(ptr.Deref(cluster.ExtId, "")) {
-				all = append(all, toCluster(cluster))
-			}
-		}
-		return all, nil
-	})
+	return lookup.Cached(&l.answers, "clusters", nil, func() ([]Cluster, error) { return l.clusters(ctx) })
 }
 
-// ReadClusters returns all clusters that have an ID, without the cache, which has them then.
+// ReadClusters returns all clusters that have an ID as they are now, and not what another caller has read.
 func (l *Lookup) ReadClusters(ctx context.Context) ([]Cluster, error) {
-	lookup.Forget(&l.answers, "clusters", nil)
-	return l.Clusters(ctx)
+	all, err := l.clusters(ctx)
+	if err == nil {
+		lookup.Store(&l.answers, "clusters", nil, all)
+	}
+	return all, err
+}
+
+func (l *Lookup) clusters(ctx context.Context) ([]Cluster, error) {
+	found, err := l.api.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Cluster
+	for _, cluster := range found {
+		if IsUUID(ptr.Deref(cluster.ExtId, "")) {
+			all = append(all, toCluster(cluster))
+		}
+	}
+	if len(all) > maxEntries {
+		return nil, errTooMany
+	}
+	return all, nil
 }
 
 func toCluster(found clusters.Cluster) Cluster {
-	cluster := Cluster{ID: ptr.Deref(found.ExtId, ""), Name: ptr.Deref(found.Name, "")}
+	cluster := Cluster{ID: ptr.Deref(found.ExtId, "")}
+	if name := ptr.Deref(found.Name, ""); len(name) <= maxName {
+		cluster.Name = name
+	}
 	if found.Config == nil {
 		return cluster
 	}
@@ -192,14 +211,34 @@ type place struct {
 	everywhere bool
 }
 
+// places are those of one name.
+type places struct {
+	all        []place
+	references int
+}
+
+// add adds one with the clusters that have it, unless there are too many. Only IDs are kept.
+func (p *places) add(found place) error {
+	if !IsUUID(found.id) {
+		found.id = ""
+	}
+	found.clusters = slices.DeleteFunc(found.clusters, func(id string) bool { return !IsUUID(id) })
+	p.all, p.references = append(p.all, found), p.references+len(found.clusters)
+	if len(p.all) > maxEntries || p.references > maxEntries {
+		return errTooMany
+	}
+	return nil
+}
+
 // subnet returns the ID of a subnet. A name must be that of one subnet that the cluster has; one of a VPC belongs to no cluster,
 // whichever one it names.
 func (l *Lookup) subnet(ctx context.Context, cluster, nameOrID, field string) (string, error) {
 	if IsUUID(nameOrID) {
 		return nameOrID, nil
 	}
-	all, err := lookup.Cached(&l.answers, "subnet", nameOrID, func() (all []place, err error) {
+	all, err := lookup.Cached(&l.answers, "subnet", nameOrID, func() ([]place, error) {
 		found, err := l.api.SubnetsByName(ctx, nameOrID)
+		var kept places
 		for n := range found {
 			s := &found[n]
 			if ptr.Deref(s.Name, "") != nameOrID {
@@ -211,9 +250,11 @@ func (l *Lookup) subnet(ctx context.Context, cluster, nameOrID, field string) (s
 			}
 			of.clusters = append(of.clusters, s.ClusterReferenceList...)
 			of.everywhere = of.everywhere || len(of.clusters) == 0 && s.VpcReference != nil
-			all = append(all, of)
+			if err := kept.add(of); err != nil {
+				return nil, err
+			}
 		}
-		return all, err
+		return kept.all, err
 	})
 	if err != nil {
 		return "", err
@@ -226,14 +267,19 @@ func (l *Lookup) storageContainer(ctx context.Context, cluster, nameOrID, field 
 	if nameOrID == "" || IsUUID(nameOrID) {
 		return nameOrID, nil
 	}
-	all, err := lookup.Cached(&l.answers, "storage container", nameOrID, func() (all []place, err error) {
+	all, err := lookup.Cached(&l.answers, "storage container", nameOrID, func() ([]place, error) {
 		found, err := l.api.StorageContainersByName(ctx, nameOrID)
+		var kept places
 		for n := range found {
-			if s := &found[n]; ptr.Deref(s.Name, "") == nameOrID {
-				all = append(all, place{id: ptr.Deref(s.ContainerExtId, ""), clusters: []string{ptr.Deref(s.ClusterExtId, "")}})
+			s := &found[n]
+			if ptr.Deref(s.Name, "") != nameOrID {
+				continue
+			}
+			if err := kept.add(place{id: ptr.Deref(s.ContainerExtId, ""), clusters: []string{ptr.Deref(s.ClusterExtId, "")}}); err != nil {
+				return nil, err
 			}
 		}
-		return all, err
+		return kept.all, err
 	})
 	if err != nil {
 		return "", err
