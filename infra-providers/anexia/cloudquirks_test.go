@@ -172,6 +172,32 @@ func TestListsLeaveOutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestListsGetFurther has more virtual machines than a list reads again: the next one reads the rest.
+func TestListsGetFurther(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	for n := range 105 {
+		id := identity
+		id.UID, id.Name = types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-000000000%03d", n)), fmt.Sprintf("worker-%d", n)
+		createAs(t, w, id)
+	}
+	d := w.connect(t)
+	for n, want := range []int{105, 0, 100, 5} {
+		if n == 2 {
+			w.clock.Advance(time.Hour / 4)
+		}
+		before, listed := w.cloud.Calls()[infoRead], 0
+		for found, err := range d.List(t.Context(), driver.Owner{}) {
+			if listed++; err != nil || found.State != driver.Running {
+				t.Fatalf("got %s, error %v", found.State, err)
+			}
+		}
+		if reads := w.cloud.Calls()[infoRead] - before; reads != want || listed != 105 {
+			t.Errorf("list %d shows %d and reads %d, want %d", n, listed, reads, want)
+		}
+	}
+}
+
 // TestProvisioningThatDoesNotEnd is awaited for an hour. Then a virtual machine with the name counts; without one nothing is
 // concluded and nothing requested, and the machine may be released.
 func TestProvisioningThatDoesNotEnd(t *testing.T) {
@@ -244,6 +270,22 @@ func TestFailureThatNamesNothing(t *testing.T) {
 	if told == nil || !strings.Contains(told.Error(), "no resources") {
 		t.Errorf("got %v, want the reason of the failure", told)
 	}
+}
+
+// TestFailureThatLeavesWhatCannotBeRead is recorded with its reason all the same.
+func TestFailureThatLeavesWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{})
+	w.cloud.FailTask(anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Leaves: true, Named: true, Broken: true})
+	for range 3 {
+		_, _ = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+		w.clock.Advance(time.Minute)
+	}
+	entry, err := w.journal.Read(t.Context(), identity)
+	if err != nil || !strings.Contains(entry.Data, "no resources") {
+		t.Errorf("the journal has %s, error %v; want the reason", entry.Data, err)
+	}
+	wantRequests(t, w, provisioning, 1)
 }
 
 // TestErrorsOfSuccess: an answer with the status of a success may have errors and no task. Their text is in the error.

@@ -184,6 +184,8 @@ func (d *Driver) recordFailure(ctx context.Context, id driver.Identity, p *page,
 	if failed.VM != "" {
 		left, err := d.client.info(ctx, failed.VM)
 		switch {
+		case isFailure(err): // it is there, and broken
+			p.known(failed.VM, d.now())
 		case err != nil:
 			return "", err
 		case left == nil:

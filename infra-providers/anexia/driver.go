@@ -38,6 +38,9 @@ const (
 	lookupTime = time.Minute
 	// maxUnread is how many virtual machines that cannot be read are missing from a list, of those that were not read before.
 	maxUnread = 3
+	// maxRefreshed is how many virtual machines a list reads again that run and are known. Reading those of a large account takes
+	// longer than a list may, so that each list must get further than the one before.
+	maxRefreshed = 100
 	// maxVLANs is how many VLANs are remembered in which addresses were reserved.
 	maxVLANs = 10_000
 	// memoryTime is how long a process remembers what became of its requests; no longer than that counts.
@@ -228,7 +231,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			yield(driver.Instance{}, err)
 			return
 		}
-		unread := 0
+		var counts listing
 		for listed, err := range d.all(ctx) {
 			parsed, ours := parseName(listed.Name)
 			switch {
@@ -242,9 +245,9 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			if !owner.Selects(parsed.identity(entry.id).Owner) {
 				continue
 			}
-			instance, err := d.readListed(ctx, listed, entry)
-			if isFailure(err) && unread < maxUnread {
-				unread++
+			instance, err := d.readListed(ctx, listed, entry, &counts)
+			if isFailure(err) && counts.unread < maxUnread {
+				counts.unread++
 				continue
 			}
 			if err != nil {
@@ -296,21 +299,32 @@ func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, er
 	return all, nil
 }
 
+// listing counts what one list has read.
+type listing struct {
+	// refreshed is how many virtual machines were read again that run and are known, and unread how many could not be read.
+	refreshed, unread int
+}
+
 // readListed returns a virtual machine that a list shows.
-func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord) (driver.Instance, error) {
+func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord, counts *listing) (driver.Instance, error) {
 	if entry.id.UID == "" {
 		return d.toListed(listed, entry.id, entry.record), nil
 	}
 	last, known := d.infos.Get(listed.Identifier)
-	if known && d.clock.Since(last.at) < infoTime {
+	if known {
 		if shown := d.toInstance(last.info, entry.id, entry.record); isSettled(shown) {
-			return shown, nil
+			if d.clock.Since(last.at) < infoTime || counts.refreshed >= maxRefreshed {
+				return shown, nil
+			}
+			counts.refreshed++
 		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
 	switch {
 	case known && isFailure(err): // of this one: the others are listed all the same
 		return d.toInstance(last.info, entry.id, entry.record), nil
+	case isFailure(err) && entry.Removal != "" && entry.VM == listed.Identifier: // it may be gone in a moment
+		return d.toListed(listed, entry.id, entry.record), nil
 	case err != nil:
 		return driver.Instance{}, err
 	case read == nil:

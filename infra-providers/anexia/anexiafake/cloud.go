@@ -107,6 +107,8 @@ type Failure struct {
 	Complete bool
 	// Leaves is true if the virtual machine exists nevertheless, and Named if the task names it.
 	Leaves, Named bool
+	// Broken is true if the Engine cannot read what was left.
+	Broken bool
 }
 
 type machine struct {
@@ -338,6 +340,7 @@ func (c *Cloud) advance(running *task) {
 		c.remove(running.vm)
 	case running.made == nil:
 	case running.failure == nil || running.failure.Leaves:
+		running.made.broken = running.failure != nil && running.failure.Broken
 		c.vms[running.made.id] = running.made
 		running.made = nil
 	default:
