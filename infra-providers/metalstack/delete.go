@@ -6,9 +6,11 @@ package metalstack
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/go-logr/logr"
+	"github.com/metal-stack/metal-go/api/models"
 
 	"drover.io/infra-providers/driver"
 )
@@ -65,15 +67,29 @@ func (d *Driver) free(ctx context.Context, own driver.Instance) error {
 		return fmt.Errorf("the machine %q is locked, and metal-stack does not free it: unlock it", own.ID)
 	}
 	had, _ := d.freed.Get(permanent(own.Identity))
-	for _, network := range current.Allocation.Networks {
-		if network != nil {
-			had = slices.Compact(slices.Sorted(slices.Values(slices.Concat(had, network.Ips))))
-		}
-	}
-	d.freed.Set(permanent(own.Identity), had) // also if the answer is lost
+	d.freed.Set(permanent(own.Identity), withAddresses(had, current.Allocation.Networks)) // also if the answer is lost
 	if err := d.client.free(ctx, own.ID); err != nil {
 		return err
 	}
 	logr.FromContextOrDiscard(ctx).Info("freed machine", "machine", own.ID)
 	return nil
+}
+
+// maxFreed is how many addresses of a machine are remembered. It has some few; tenants name the servers.
+const maxFreed = 64
+
+// withAddresses returns addresses and those of networks, each once.
+func withAddresses(all []string, networks []*models.V1MachineNetwork) []string {
+	all = slices.Clone(all)
+	for _, network := range networks {
+		if network == nil {
+			continue
+		}
+		for _, address := range network.Ips {
+			if _, err := netip.ParseAddr(address); err == nil && len(address) <= maxText && len(all) < maxFreed && !slices.Contains(all, address) {
+				all = append(all, address)
+			}
+		}
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/metal-stack/metal-go/api/client/filesystemlayout"
@@ -18,6 +19,7 @@ import (
 	"github.com/metal-stack/metal-go/api/client/project"
 	"github.com/metal-stack/metal-go/api/client/size"
 	"github.com/metal-stack/metal-go/api/models"
+	"k8s.io/utils/ptr"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/lookup"
@@ -43,7 +45,7 @@ func (d *Driver) image(ctx context.Context, spec string) (*models.V1ImageRespons
 		if err != nil {
 			return nil, fmt.Errorf("reading the image: %w", err)
 		}
-		return found.Payload, nil
+		return keptImage(found.Payload), nil
 	})
 	switch {
 	case isNotFound(err): // also for a name of another form; 422 is a failure of the API's database
@@ -56,6 +58,54 @@ func (d *Driver) image(ctx context.Context, spec string) (*models.V1ImageRespons
 	return found, nil
 }
 
+// maxText is how many bytes of a text are kept. IDs have some ten.
+const maxText = 255
+
+// kept returns a text as it is kept of an answer: tenants name the servers.
+func kept(text string) string { return strings.Clone(text[:min(len(text), maxText)]) }
+
+// keptImage returns what is used of an image.
+func keptImage(found *models.V1ImageResponse) *models.V1ImageResponse {
+	image := &models.V1ImageResponse{ID: ptr.To(kept(value(found.ID))), ExpirationDate: found.ExpirationDate}
+	if slices.Contains(found.Features, machineFeature) {
+		image.Features = []string{machineFeature}
+	}
+	return image
+}
+
+// keptSize returns what is used of a size: one constraint of each type that is known.
+func keptSize(found *models.V1SizeResponse) *models.V1SizeResponse {
+	least := map[string]int64{}
+	for _, constraint := range found.Constraints {
+		if constraint != nil {
+			least[value(constraint.Type)] = constraint.Min
+		}
+	}
+	size := &models.V1SizeResponse{}
+	for _, kind := range []string{models.V1SizeConstraintTypeCores, models.V1SizeConstraintTypeMemory, models.V1SizeConstraintTypeStorage} {
+		if amount, ok := least[kind]; ok {
+			size.Constraints = append(size.Constraints, &models.V1SizeConstraint{Type: &kind, Min: amount})
+		}
+	}
+	return size
+}
+
+// keptNetwork returns what is used of a network: one prefix of each address family.
+func keptNetwork(found *models.V1NetworkResponse) *models.V1NetworkResponse {
+	network := &models.V1NetworkResponse{
+		Partitionid: kept(found.Partitionid), Projectid: kept(found.Projectid), Parentnetworkid: kept(found.Parentnetworkid),
+		Privatesuper: found.Privatesuper, Underlay: found.Underlay,
+	}
+	known := map[bool]bool{}
+	for _, prefix := range found.Prefixes {
+		if parsed, err := netip.ParsePrefix(prefix); err == nil && !known[parsed.Addr().Is4()] {
+			known[parsed.Addr().Is4()] = true
+			network.Prefixes = append(network.Prefixes, parsed.String())
+		}
+	}
+	return network
+}
+
 // size returns a size.
 func (d *Driver) size(ctx context.Context, id string) (*models.V1SizeResponse, error) {
 	found, err := lookup.Cached(&d.lookups, "size", id, func() (*models.V1SizeResponse, error) {
@@ -63,7 +113,7 @@ func (d *Driver) size(ctx context.Context, id string) (*models.V1SizeResponse, e
 		if err != nil {
 			return nil, fmt.Errorf("reading the size: %w", err)
 		}
-		return found.Payload, nil
+		return keptSize(found.Payload), nil
 	})
 	if isNotFound(err) {
 		return nil, driver.InvalidField("spec.size", "there is no size %q", id)
@@ -75,7 +125,11 @@ func (d *Driver) size(ctx context.Context, id string) (*models.V1SizeResponse, e
 func (d *Driver) privateNetwork(ctx context.Context, config InstanceConfig) (*models.V1NetworkResponse, error) {
 	const field = "spec.privateNetworks"
 	found, err := lookup.Cached(&d.lookups, "network", config.Network, func() (*models.V1NetworkResponse, error) {
-		return d.network(ctx, config.Network)
+		found, err := d.network(ctx, config.Network)
+		if err != nil {
+			return nil, err
+		}
+		return keptNetwork(found), nil
 	})
 	switch {
 	case isNotFound(err):
