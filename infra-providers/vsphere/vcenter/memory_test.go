@@ -71,6 +71,22 @@ func TestFoldersTakeLittleMemory(t *testing.T) {
 	runtime.KeepAlive(session)
 }
 
+// TestPrivilegesTakeLittleMemory: the server chooses the objects.
+func TestPrivilegesTakeLittleMemory(t *testing.T) {
+	session := (&Pool{}).Open(Account{Server: "vcenter.example", OfSecret: true})
+	was := heap()
+	for n := range 64 {
+		session.keepReadable(types.ManagedObjectReference{Type: "Folder", Value: fmt.Sprint(n, strings.Repeat("x", 1<<20))})
+	}
+	for n := range 20_000 {
+		session.keepReadable(types.ManagedObjectReference{Type: "Folder", Value: fmt.Sprint(n, strings.Repeat("x", 900))})
+	}
+	if took := heap() - was; took > 4<<20 {
+		t.Errorf("%d KiB are kept", took>>10)
+	}
+	runtime.KeepAlive(session)
+}
+
 // TestPlacesTakeLittleMemory: what names stand for is kept for some seconds, and the server chooses how much that is.
 func TestPlacesTakeLittleMemory(t *testing.T) {
 	session := (&Pool{}).Open(Account{Server: "vcenter.example", OfSecret: true})

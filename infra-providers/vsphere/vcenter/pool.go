@@ -65,7 +65,7 @@ func (p *Pool) Open(account Account) *Session {
 	}
 	p.opened++
 	opened := &Session{number: p.opened, places: &p.places, account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), used: now, folders: &p.folders, now: clock, refusals: p.refusals}
-	opened.readable.TTL = visibleFor
+	opened.readable.TTL, opened.readable.Max = visibleFor, maxReadable
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}
 	}

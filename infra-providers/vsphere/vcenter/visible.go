@@ -26,6 +26,9 @@ const readPrivilege = "System.Read"
 // visibleFor is how long a privilege that was confirmed is not read again.
 const visibleFor = time.Minute
 
+// maxReadable is for how many objects that is.
+const maxReadable = 1000
+
 var (
 	errNoDatacenter = errors.New("the user does not see the datacenter")
 	errNoSession    = errors.New("the session has ended")
@@ -73,6 +76,13 @@ func (s *Session) CheckVisible(ctx context.Context, client *vim25.Client, uuid s
 	return err
 }
 
+// keepReadable remembers that the user may read an object.
+func (s *Session) keepReadable(ref types.ManagedObjectReference) {
+	if len(ref.Type)+len(ref.Value)+len(ref.ServerGUID) <= maxLocation {
+		s.readable.Set(ref, struct{}{})
+	}
+}
+
 // checkReadable reads whether the user may read an object.
 func (s *Session) checkReadable(ctx context.Context, client *vim25.Client, ref types.ManagedObjectReference) error {
 	if s.readable.Has(ref) || client.ServiceContent.AuthorizationManager == nil {
@@ -95,7 +105,7 @@ func (s *Session) checkReadable(ctx context.Context, client *vim25.Client, ref t
 	for _, entity := range answer.Returnval {
 		for _, privilege := range entity.PrivAvailability {
 			if entity.Entity == ref && privilege.PrivId == readPrivilege && privilege.IsGranted {
-				s.readable.Set(ref, struct{}{})
+				s.keepReadable(ref)
 				return nil
 			}
 		}
