@@ -34,7 +34,7 @@ type Drainer struct {
 	// PageSize of lists; 0 means 110, as many Pods as a Node has by default.
 	PageSize int64
 
-	// refused are the refusals of the last pass over each Node. They only affect the order of attempts.
+	// refused are the refusals of the last pass over the Node of each Machine. They only affect the order of attempts.
 	refused expiring.Map[types.UID, refusals]
 	volumes volume.Waiter
 }
@@ -43,6 +43,8 @@ type Drainer struct {
 type Request struct {
 	// Cluster names the workload cluster. Passes over Nodes of the same one share the lists of VolumeAttachments.
 	Cluster types.NamespacedName
+	// Machine is the UID of the Machine. That of its Node is chosen by the workload cluster.
+	Machine types.UID
 	// Client reaches the workload cluster and reads Pods, DaemonSets, Namespaces and PodDisruptionBudgets live.
 	Client client.Client
 	// Node is to be drained; it should be cordoned before. It may come from a cache.
@@ -91,18 +93,18 @@ func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 	}
 	plan := drainplan.Make(drainplan.Classify(pods, view))
 	if plan.Done() {
-		d.refused.Delete(req.Node.UID)
+		d.refused.Delete(req.Machine)
 		return Result{Done: true}, nil
 	}
 	p := d.newExecutor(req, view, pods)
 	p.pass = newPassSpan(ctx)
-	p.before, _ = d.refused.Get(req.Node.UID)
+	p.before, _ = d.refused.Get(req.Machine)
 	tryLast(plan, p.before)
 	err = p.run(ctx, plan)
 	p.pass.emit(req.Node.Name)
-	d.refused.Delete(req.Node.UID)
+	d.refused.Delete(req.Machine)
 	if len(p.refused) > 0 {
-		d.refused.Set(req.Node.UID, p.refused)
+		d.refused.SetUntil(req.Machine, p.refused, time.Now().Add(rememberedFor))
 	}
 	return p.result(plan), err
 }

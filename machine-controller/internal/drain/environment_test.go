@@ -90,7 +90,7 @@ func (s *testNode) budget(name, app string, allowed int32, change ...func(*polic
 }
 
 func (s *testNode) request() Request {
-	return Request{Client: s, Node: s.node, Now: time.Now()}
+	return Request{Client: s, Machine: "machine-of-" + s.node.UID, Node: s.node, Now: time.Now()}
 }
 
 func (s *testNode) pass(d *Drainer, req Request) Result {

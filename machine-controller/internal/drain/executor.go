@@ -77,7 +77,7 @@ func (p *executor) attempt(ctx context.Context, d drainplan.Decision, do func(co
 	if p.stopped || p.left <= 0 && d.Action == drainplan.Evict || ctx.Err() != nil {
 		p.progress.add(Cause{Kind: NextPass}, d.Pod)
 		if p.before[d.Pod.UID] {
-			p.refused[d.Pod.UID] = true // not tried again yet
+			p.refused.add(d.Pod) // not tried again yet
 		}
 		return
 	}
@@ -117,7 +117,7 @@ func (p *executor) recordOutcome(ctx context.Context, d drainplan.Decision, err 
 	if err != nil && ctx.Err() != nil {
 		evictions.Inc(unanswered)
 		p.pass.add(d.Pod, unanswered)
-		p.refused[d.Pod.UID] = true
+		p.refused.add(d.Pod)
 		p.progress.add(Cause{Kind: Refused, Detail: "no answer in time"}, d.Pod)
 		return
 	}
@@ -133,9 +133,9 @@ func (p *executor) recordOutcome(ctx context.Context, d drainplan.Decision, err 
 		return
 	case v.tooMany:
 		p.pause(v.retryAfter)
-		p.refused[d.Pod.UID] = true
+		p.refused.add(d.Pod)
 	case v.cause.Kind == Refused:
-		p.refused[d.Pod.UID] = true
+		p.refused.add(d.Pod)
 	case err == nil:
 		p.recordRemoval(ctx, d)
 		countEviction(d.Pod, matching)

@@ -13,8 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -259,5 +262,36 @@ func TestFailsOnEndlessPodList(t *testing.T) {
 	})
 	if _, err := (&Drainer{}).DrainNode(t.Context(), req); !errors.Is(err, paging.ErrEndless) {
 		t.Errorf("got %v, want the error of a list without end", err)
+	}
+}
+
+// TestRefusalsAreBounded: the workload cluster chooses the UIDs of its Node and of its Pods.
+func TestRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newTestNode(t)
+	s.pod("a")
+	d := &Drainer{}
+	for n := range 3 {
+		req := s.request()
+		req.Machine, req.Node = "machine", req.Node.DeepCopy()
+		req.Node.UID = types.UID(fmt.Sprint("node", n))
+		req.Client = faulty(s, func(_ context.Context, verb, _ string) error {
+			if verb == "evict" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("being migrated"))
+			}
+			return nil
+		})
+		s.pass(d, req)
+		if kept := d.refused.Len(); kept != 1 {
+			t.Errorf("after %d passes the refusals of %d Nodes are kept of one Machine", n+1, kept)
+		}
+	}
+	all := refusals{}
+	all.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(strings.Repeat("x", 1<<20))}})
+	for n := range 1000 {
+		all.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(n))}})
+	}
+	if len(all) != maxRefusals || !all["0"] {
+		t.Errorf("%d Pods are kept", len(all))
 	}
 }

@@ -127,7 +127,7 @@ func drainOnce(ctx context.Context, d *Drainer, c client.Client, node *corev1.No
 	if err := Cordon(ctx, c, node); err != nil {
 		return Result{}, err
 	}
-	req := Request{Client: c, Node: node, Now: time.Now()}
+	req := Request{Client: c, Machine: "machine-of-" + node.UID, Node: node, Now: time.Now()}
 	for app, o := range drainOrders {
 		if o != 0 {
 			req.Rules = append(req.Rules, drainRule(app, clusterv1.MachineDrainRuleDrainBehaviorDrain, order(o),

@@ -6,6 +6,8 @@ package drain
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +17,20 @@ import (
 
 // refusals are the Pods whose eviction was tried in the last pass over a Node and did not succeed.
 type refusals map[types.UID]bool
+
+// The workload cluster chooses how many Pods there are, and their UIDs; those of an API server have 36 bytes.
+const (
+	maxRefusals   = 500
+	maxUID        = 64
+	rememberedFor = time.Hour // a pass comes within a minute
+)
+
+// add adds a Pod.
+func (r refusals) add(pod *corev1.Pod) {
+	if len(r) < maxRefusals && len(pod.UID) <= maxUID {
+		r[types.UID(strings.Clone(string(pod.UID)))] = true
+	}
+}
 
 func (r refusals) rank(pod *corev1.Pod) int {
 	if r[pod.UID] {

@@ -5,6 +5,8 @@ package workload
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 
 	"drover.io/machine-controller/internal/paging"
 	"drover.io/machine-controller/internal/workload/nodecache"
+	"drover.io/runtime/requesterror"
 	"drover.io/runtime/workload"
 )
 
@@ -99,7 +102,9 @@ func (w *nodeWatch) watch(ctx context.Context, options metav1.ListOptions) (watc
 	return stream, err
 }
 
+// ended records what a list or watch ended with.
 func (w *nodeWatch) ended(err error) {
+	err = shortened(err)
 	w.mu.Lock()
 	w.last = err
 	w.mu.Unlock()
@@ -110,6 +115,23 @@ func (w *nodeWatch) ended(err error) {
 	case w.refused <- err:
 	default:
 	}
+}
+
+// maxReason is how many bytes the reason of an error may have. Those of API servers have some ten.
+const maxReason = 64
+
+// shortened returns an error that may be kept. What an API server answers is as long as it likes: the limit of error answers
+// does not count for one with the status of a success.
+func shortened(err error) error {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is {
+		return err
+	}
+	short := metav1.Status{Status: metav1.StatusFailure, Code: status.ErrStatus.Code, Message: strings.Clone(requesterror.Truncate(status.ErrStatus.Message))}
+	if reason := apierrors.ReasonForError(status); len(reason) <= maxReason {
+		short.Reason = reason
+	}
+	return &apierrors.StatusError{ErrStatus: short}
 }
 
 // lastError returns the error that the last list or watch ended with.

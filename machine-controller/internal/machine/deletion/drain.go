@@ -123,6 +123,7 @@ func (d drainStep) request(ctx context.Context, connection *workload.Connection,
 	}
 	return drain.Request{
 		Cluster:       s.clusterKey(),
+		Machine:       s.Machine.UID,
 		Client:        connection.Client(),
 		Node:          s.Node,
 		Subject:       drainplan.RuleInput{MachineLabels: s.Machine.Labels, ClusterLabels: s.Cluster.Labels},
