@@ -199,7 +199,7 @@ type Instance struct {
 
 // Cost is how many instances of the usual size the instance takes the memory of: one for each KiB begun.
 func (i Instance) Cost() int {
-	bytes := len(i.ID) + len(i.ProviderID) + len(i.Message) + len(i.FailureDomain) + i.Identity.bytes()
+	bytes := len(i.ID) + len(i.ProviderID) + len(i.Message) + len(i.Eviction) + len(i.FailureDomain) + i.Identity.bytes()
 	for _, address := range slices.Concat(i.Addresses, i.Reported) {
 		bytes += len(address.Address) + len(address.Type)
 	}

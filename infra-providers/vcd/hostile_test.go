@@ -32,6 +32,7 @@ func TestServerOfASecretCannotFillTheMemory(t *testing.T) {
 			"/computePolicies", "application/json", `{"resultTotal":1,"values":[{"name":"small","isSizingOnly":true,"cpuCount":2,"memory":4096,"id":"` + long + `"}]}`,
 			func(s *infrav1.VCDMachineSpec) { s.SizingPolicy = vcdfake.SizingPolicy },
 		},
+		"a long token": {"/token", "application/json", `{"access_token":"` + long + strings.Repeat("a", 16<<10) + `","expires_in":3600}`, unchanged},
 		"a long URL of a template": {
 			"/vAppTemplate/", "application/vnd.vmware.vcloud.vAppTemplate+xml",
 			`<VAppTemplate xmlns="http://www.vmware.com/vcloud/v1.5" name="t"><Children><Vm name="v" href="` + long + `"/></Children></VAppTemplate>`, unchanged,
@@ -140,5 +141,28 @@ func TestPropertiesOfTheTemplateMayStay(t *testing.T) {
 	create(t, w.connect(t), newRequest(identity, newConfig(t, unchanged)))
 	if got := w.cloud.Counts()["setProductSections"]; got != 1 {
 		t.Errorf("the bootstrap data was set %d times, want once", got)
+	}
+}
+
+// TestRefusalOfALoginIsKeptShort: it is returned for a while, and its text is the server's.
+func TestRefusalOfALoginIsKeptShort(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{})
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if !strings.Contains(in.URL.Path, "/token") {
+			w.cloud.ServeHTTP(out, in)
+			return
+		}
+		out.Header().Set("Content-Type", "application/json")
+		out.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(out, `{"minorErrorCode":"UNAUTHORIZED","message":%q}`, strings.Repeat("x", 1<<20))
+	}))
+	defer server.Close()
+	w.url = server.URL
+	d := w.connect(t)
+	for range 2 {
+		if _, err := d.Get(t.Context(), identity); !driver.IsUnauthorized(err) || len(err.Error()) > 8192 {
+			t.Errorf("got %.200v", err)
+		}
 	}
 }

@@ -27,6 +27,8 @@ const (
 	tokenHeader = "X-Vmware-Vcloud-Access-Token"
 	// versionTime is how long a session is kept although a request was refused that names the version of the API.
 	versionTime = time.Minute
+	// maxToken is how many bytes a token may have that is kept: the server of a Secret chooses it. Those of VMware have one or two KiB.
+	maxToken = 16 << 10
 	// tokenMargin is how long before its end a token is replaced.
 	tokenMargin = time.Minute
 	// refusalPause is how long credentials that were refused are not tried again: an organization may lock a user after some
@@ -79,6 +81,7 @@ func (s *session) token(ctx context.Context) (token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if driver.IsUnauthorized(err) {
+		err = driver.Brief(err)
 		s.refused, s.retry = err, s.now().Add(refusalPause)
 	}
 	if err != nil {
@@ -128,10 +131,10 @@ func (c *client) logIn(ctx context.Context, now func() time.Time) (token, error)
 		return token{}, fmt.Errorf("logging in: %w", toLoginError(err))
 	}
 	text := header.Get(tokenHeader)
-	if text == "" {
-		return token{}, fmt.Errorf("logging in: %w", errIncomplete)
+	if err := checkToken(text); err != nil {
+		return token{}, fmt.Errorf("logging in: %w", err)
 	}
-	return token{text: text, version: version}, nil
+	return token{text: strings.Clone(text), version: version}, nil
 }
 
 // exchange returns a token for the API token of the user.
@@ -145,14 +148,25 @@ func (c *client) exchange(ctx context.Context, version string, now func() time.T
 	if err != nil {
 		return token{}, fmt.Errorf("logging in by API token: %w", toLoginError(err))
 	}
-	if answer.AccessToken == "" {
-		return token{}, fmt.Errorf("logging in by API token: %w", errIncomplete)
+	if err := checkToken(answer.AccessToken); err != nil {
+		return token{}, fmt.Errorf("logging in by API token: %w", err)
 	}
 	created := token{text: answer.AccessToken, version: version}
 	if answer.ExpiresIn > 0 {
 		created.until = now().Add(max(time.Duration(answer.ExpiresIn)*time.Second-tokenMargin, time.Second))
 	}
 	return created, nil
+}
+
+// checkToken checks that there is a token, and that it may be kept.
+func checkToken(text string) error {
+	switch {
+	case text == "":
+		return errIncomplete
+	case len(text) > maxToken:
+		return errTooMany
+	}
+	return nil
 }
 
 // findVersion returns the newest version of the API that the server and the driver have in common.

@@ -4,11 +4,16 @@
 package inventory
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
@@ -122,5 +127,71 @@ func TestTooManyInstancesAreNotKept(t *testing.T) {
 	most = 4
 	if err := b.Refresh(t.Context()); err != nil || kept.Load() != 4 {
 		t.Errorf("got %v and %d instances are kept, want 4", err, kept.Load())
+	}
+}
+
+// otherAnswers is a cloud that answers with another instance each time, and lists nothing after the first list.
+type otherAnswers struct {
+	driver.Driver[fake.Config]
+	answers int
+	long    bool
+}
+
+func (o *otherAnswers) Get(_ context.Context, id driver.Identity) (driver.Instance, error) {
+	o.answers++
+	found := driver.Instance{Identity: id, ID: fmt.Sprint(o.answers), ProviderID: fmt.Sprint("fake://", o.answers), State: driver.Pending}
+	if o.long {
+		found.FailureDomain = strings.Repeat("x", 1<<20)
+	}
+	return found, nil
+}
+
+func (o *otherAnswers) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		if o.answers > 0 {
+			yield(driver.Instance{}, errors.New("the list fails"))
+		}
+	}
+}
+
+// TestDirectAnswersAreBounded as lists are: the server of a Secret chooses their IDs and their length.
+func TestDirectAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, long := range map[string]bool{"in number": false, "in bytes": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var kept atomic.Int64
+			cloud, now := &otherAnswers{long: long}, time.Now()
+			v := New[fake.Config](cloud, Options{
+				Interval: time.Minute, Unsettled: time.Second, Now: func() time.Time { return now }, Changed: func(driver.Identity) {}, Max: func() int { return 3 }, Kept: &kept,
+			})
+			for n := range 100 {
+				now = now.Add(5 * time.Second)
+				if _, err := v.Get(t.Context(), driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: "m"}); err != nil {
+					t.Fatal(err)
+				}
+				id := driver.Identity{UID: "one", Name: "m", ProviderID: "fake://one"}
+				if _, err := v.Get(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(v.entries) > 3 || v.cost > 3 || kept.Load() != int64(v.cost) {
+				t.Errorf("%d instances of the cost %d are kept, and %d are reported", len(v.entries), v.cost, kept.Load())
+			}
+		})
+	}
+}
+
+// TestAnswerWithAnotherIDIsNotKept: it would be another entry each time.
+func TestAnswerWithAnotherIDIsNotKept(t *testing.T) {
+	t.Parallel()
+	v := New[fake.Config](&otherAnswers{}, Options{Interval: time.Minute, Unsettled: time.Second, Now: time.Now, Changed: func(driver.Identity) {}})
+	for range 10 {
+		if _, err := v.Get(t.Context(), driver.Identity{UID: "one", Name: "m", ProviderID: "fake://one"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(v.entries) > 0 {
+		t.Errorf("%d answers are kept", len(v.entries))
 	}
 }

@@ -63,8 +63,8 @@ type Inventory[C any] struct {
 	// entries are by provider ID.
 	entries map[string]*entry
 	byUID   map[types.UID]map[*entry]struct{}
-	// cost is that of all entries.
-	cost int
+	// cost is that of all entries, and listing that of a list that is being read.
+	cost, listing int
 	// listed is when the last complete list began, next when the next one may begin.
 	listed, next time.Time
 	// refused is why the last list failed, where that will not pass by itself.
@@ -126,7 +126,7 @@ func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Inst
 	switch {
 	case driver.IsNotFound(err), err == nil && found.State == driver.Terminated:
 		v.drop(id)
-	case err == nil:
+	case err == nil && (id.ProviderID == "" || id.ProviderID == found.ProviderID): // another ID of it would be another entry each time
 		v.keep(found)
 	}
 	return found, err

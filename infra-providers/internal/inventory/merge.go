@@ -180,15 +180,35 @@ func (v *Inventory[C]) matching(id driver.Identity) []*entry {
 }
 
 // keep replaces the entry of one instance by what a call returned.
+// What is over the limit is not kept, so that it is read by itself each time.
 func (v *Inventory[C]) keep(instance driver.Instance) {
+	fits := v.fits(instance)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	defer func() { v.setKept(v.listing) }()
 	known := v.entries[instance.ProviderID]
+	if !fits {
+		if known != nil {
+			v.remove(known)
+		}
+		return
+	}
 	deleted := known != nil && known.deleted && isEnding(instance.State)
 	if deleted && instance.State == driver.Stopping {
 		v.lingers, v.pollAfter = true, instance.PollAfter
 	}
 	v.put(&entry{instance: instance, fresh: v.options.Now(), deleted: deleted})
+}
+
+// fits reports whether an instance may be kept besides the others.
+func (v *Inventory[C]) fits(instance driver.Instance) bool {
+	v.mu.Lock()
+	cost, more := v.cost, instance.Cost()
+	if known := v.entries[instance.ProviderID]; known != nil {
+		more -= known.instance.Cost()
+	}
+	v.mu.Unlock()
+	return more <= 0 || v.options.Max == nil || cost+more <= v.options.Max() // which looks at all accounts of the namespace
 }
 
 func (v *Inventory[C]) put(e *entry) {
@@ -223,6 +243,7 @@ func (v *Inventory[C]) reportKept(listed int) {
 
 // setKept is reportKept for a caller that holds the lock.
 func (v *Inventory[C]) setKept(listed int) {
+	v.listing = listed
 	if v.options.Kept != nil {
 		v.options.Kept.Store(int64(v.cost + listed))
 	}
