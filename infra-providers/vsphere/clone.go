@@ -58,6 +58,10 @@ func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req drive
 		}
 		return driver.Instance{}, d.explainDuplicateName(ctx, client, req.Identity, err)
 	}
+	if err := vcenter.CheckReference(task.Reference()); err != nil {
+		d.unknownClones.Add()
+		return driver.Instance{}, err
+	}
 	d.clones.Start(uuid, task.Reference(), clone)
 	return pendingInstance(clone), nil
 }

@@ -6,10 +6,14 @@ package vsphere_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"drover.io/infra-providers/driver"
 )
+
+// envelope is that of an answer.
+const envelope = `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>%s</soapenv:Body></soapenv:Envelope>`
 
 // The Secret is rotated to another user of the same vCenter, whose role is not on the folder of the machines: vCenter
 // then answers FindAllByUuid with no virtual machine and no fault, because searches return what the user may see.
@@ -23,7 +27,6 @@ func TestMachineThatTheUserCannotSeeIsNotMissing(t *testing.T) {
 	}
 	id.ProviderID = made.ProviderID
 	other := w.restart()
-	const envelope = `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>%s</soapenv:Body></soapenv:Envelope>`
 	hidden := &rule{methods: []string{"FindAllByUuid"}, forever: true, answer: &answer{status: http.StatusOK, body: fmt.Sprintf(envelope, `<FindAllByUuidResponse xmlns="urn:vim25"></FindAllByUuidResponse>`)}}
 	for name, refusal := range map[string]*answer{
 		"not granted": {status: http.StatusOK, body: fmt.Sprintf(envelope, `<HasPrivilegeOnEntitiesResponse xmlns="urn:vim25"></HasPrivilegeOnEntitiesResponse>`)},
@@ -63,5 +66,16 @@ func TestMachineThatTheUserCannotSeeIsNotMissing(t *testing.T) {
 	}
 	if got := w.wire.count("HasPrivilegeOnEntities") - calls; got > 2 {
 		t.Errorf("the privilege was read %d times within a minute", got)
+	}
+}
+
+// TestLongReferencesOfTasksAreNotKept: the server of a Secret chooses them, and all of them are asked about together.
+func TestLongReferencesOfTasksAreNotKept(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t)
+	w.wire.add(&rule{methods: []string{"CloneVM_Task"}, forever: true, answer: &answer{status: http.StatusOK, body: fmt.Sprintf(envelope,
+		`<CloneVM_TaskResponse xmlns="urn:vim25"><returnval type="Task">`+strings.Repeat("x", 1<<20)+`</returnval></CloneVM_TaskResponse>`)}})
+	if _, err := w.connect().Create(t.Context(), req(w, identity("1"))); err == nil || !strings.Contains(err.Error(), "a reference that is longer") {
+		t.Errorf("got %.200v", err)
 	}
 }

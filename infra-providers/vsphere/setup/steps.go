@@ -219,6 +219,9 @@ func start(task *object.Task, err error) (Task, error) {
 		return nil, err
 	}
 	ref := task.Reference()
+	if err := vcenter.CheckReference(ref); err != nil {
+		return nil, err
+	}
 	return &ref, nil
 }
 

@@ -76,9 +76,19 @@ func (s *Session) CheckVisible(ctx context.Context, client *vim25.Client, uuid s
 	return err
 }
 
+var errReference = errors.New("vCenter answered with a reference that is longer than any of its own")
+
+// CheckReference fails for a reference that is too long to be kept.
+func CheckReference(ref types.ManagedObjectReference) error {
+	if len(ref.Type)+len(ref.Value)+len(ref.ServerGUID) > maxLocation {
+		return errReference
+	}
+	return nil
+}
+
 // keepReadable remembers that the user may read an object.
 func (s *Session) keepReadable(ref types.ManagedObjectReference) {
-	if len(ref.Type)+len(ref.Value)+len(ref.ServerGUID) <= maxLocation {
+	if CheckReference(ref) == nil {
 		s.readable.Set(ref, struct{}{})
 	}
 }
