@@ -4,39 +4,25 @@
 package nutanix_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 )
-
-// secret is the only Secret there is.
-type secret struct {
-	client.Reader
-	data map[string][]byte
-}
-
-// Get implements client.Reader.
-func (s secret) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	object.(*corev1.Secret).Data = s.data
-	return nil
-}
 
 // TestAnotherPrismCentralAtTheSameAddressIsNotUsed: it was deployed anew with the same credentials, and the clusters, whose virtual
 // machines go on running, are not registered there yet. The Secret did not change.
 func TestAnotherPrismCentralAtTheSameAddressIsNotUsed(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, nutanixfake.Options{})
-	cache := account.NewCache(w.description(), account.Options{Secrets: secret{data: w.secret()}, Now: w.clock.Now, Changed: func(driver.Identity) {}, Interval: time.Minute})
+	cache := account.NewCache(w.description(), account.Options{Secrets: drivertest.Secrets{Data: w.secret()}, Now: w.clock.Now, Changed: func(driver.Identity) {}, Interval: time.Minute})
 	machine := &infrav1.NutanixMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "x"}, Spec: newSpec(func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "nutanix" })}
 	unpinned := machine.DeepCopy()
 	connected, err := cache.Driver(t.Context(), machine)

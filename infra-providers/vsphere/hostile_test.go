@@ -11,29 +11,17 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/panicerror"
 	"drover.io/infra-providers/vsphere"
 	"drover.io/infra-providers/vsphere/vcenter"
 	"drover.io/runtime/httplimit"
 )
-
-// secret is what every Secret has.
-type secret struct {
-	client.Reader
-	data map[string][]byte
-}
-
-func (s secret) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	object.(*corev1.Secret).Data = s.data
-	return nil
-}
 
 // accounts is the provider's account cache, whose Secrets all lead to this vCenter.
 func (w *env) accounts() *account.Cache[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
@@ -42,7 +30,7 @@ func (w *env) accounts() *account.Cache[*infrav1.VSphereMachine, vsphere.Instanc
 
 func accountsAt(pool *vcenter.Pool, at vcenter.Account) *account.Cache[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
 	return account.NewCache(vsphere.Cloud(pool), account.Options{
-		Secrets: secret{data: map[string][]byte{
+		Secrets: drivertest.Secrets{Data: map[string][]byte{
 			"server": []byte(at.Server), "username": []byte(at.Username), "password": []byte(at.Password), "thumbprint": []byte(at.Thumbprint),
 		}},
 		Now: time.Now, Changed: func(driver.Identity) {}, Interval: 50 * time.Millisecond, Workers: 10,

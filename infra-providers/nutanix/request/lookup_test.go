@@ -18,7 +18,7 @@ import (
 
 const aCluster, aSubnet = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 
-// answers are those of a server that somebody else chooses.
+// answers are those of a server that a tenant chooses.
 type answers struct {
 	API
 	subnets    []networks.Subnet

@@ -118,7 +118,7 @@ func (s *Session) container(ctx context.Context, client *vim25.Client) (types.Ma
 		return known, refer("spec.datacenter", err)
 	}
 	ref := datacenter.Reference()
-	if len(ref.Type)+len(ref.Value)+len(ref.ServerGUID) > maxLocation {
+	if CheckReference(ref) != nil {
 		return known, errDescription
 	}
 	s.mu.Lock()
