@@ -74,7 +74,7 @@ func setRollingOut(s *state) {
 		if wait := s.decision.Wait; wait.On != rollout.WaitingForCache && wait.On != rollout.WaitingForMachineSet {
 			why = wait.Message
 		}
-		if blocked := rolloutBlocked(s); blocked != "" {
+		if blocked := blockedRollout(s); blocked != "" {
 			condition.Reason, why = policyv1.BlockedReason, blocked
 		}
 		if why != "" {
@@ -87,8 +87,8 @@ func setRollingOut(s *state) {
 	conditions.Set(s.deployment, condition)
 }
 
-// rolloutBlocked is why a rollout with nothing to do does not continue by itself; empty if it does.
-func rolloutBlocked(s *state) string {
+// blockedRollout is why a rollout with nothing to do does not continue by itself; empty if it does.
+func blockedRollout(s *state) string {
 	switch wait := s.decision.Wait; {
 	case s.blocked != nil:
 		return s.blocked.Error()

@@ -88,7 +88,7 @@ func lastProgress(s *state) time.Time {
 
 // waitMessage describes what the rollout waits for.
 func waitMessage(s *state) string {
-	if blocked := rolloutBlocked(s); blocked != "" {
+	if blocked := blockedRollout(s); blocked != "" {
 		return blocked
 	}
 	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitingForCache {

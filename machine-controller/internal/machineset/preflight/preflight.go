@@ -61,7 +61,7 @@ func Check(controlPlane *unstructured.Unstructured, template *clusterv1.MachineT
 	return Problem{}
 }
 
-// lasting is a problem that ends when somebody changes something.
+// lasting is a problem that lasts until a version or an object is changed.
 func lasting(format string, values ...any) Problem {
 	return Problem{Message: fmt.Sprintf(format, values...)}
 }
