@@ -132,7 +132,7 @@ const (
 
 // BlockedReason of the conditions ScalingUp, ScalingDown, RollingOut and Deleting of a MachineDeployment or MachineSet means that
 // it is True, and that nothing happens until what the message names has changed. Where something ends by itself, as Machines on
-// their way join, or where somebody has paused a rollout or replaces Machines by hand, the reason is Cluster API's own.
+// their way join, or where a rollout is paused or Machines are replaced by hand, the reason is Cluster API's own.
 const BlockedReason = "Blocked"
 
 // RolledBackCondition of a MachineDeployment is False after a requested rollback has failed, until the spec changes or

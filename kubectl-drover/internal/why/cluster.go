@@ -17,9 +17,13 @@ import (
 	"drover.io/kubectl-drover/internal/object"
 )
 
+func referenceOfCluster(c *clusterv1.Cluster) Reference {
+	return Reference{"Cluster", c.Namespace, c.Name, c.Name}
+}
+
 // ClusterProblem is what a Cluster waits for as its own conditions have it; nil if it is well.
 func ClusterProblem(c *clusterv1.Cluster) *Finding {
-	if found := kept(Reference{"Cluster", c.Namespace, c.Name, c.Name}, clusterv1.GroupVersion.Group, c); found != nil {
+	if found := kept(referenceOfCluster(c), clusterv1.GroupVersion.Group, c); found != nil {
 		return found
 	}
 	if found := clusterItself(c); found != nil {
@@ -30,7 +34,7 @@ func ClusterProblem(c *clusterv1.Cluster) *Finding {
 
 // clusterItself is what a Cluster waits for, apart from its workers, and what its workers wait for with it.
 func clusterItself(c *clusterv1.Cluster) *Finding {
-	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	ref := referenceOfCluster(c)
 	if len(c.Status.Conditions) == 0 {
 		return notReconciled(ref, c.CreationTimestamp)
 	}
@@ -63,7 +67,7 @@ func clusterAnnotations(c *clusterv1.Cluster) *Finding {
 	if found == nil || found.Status == metav1.ConditionTrue {
 		return nil
 	}
-	return of(Reference{"Cluster", c.Namespace, c.Name, c.Name}, *found)
+	return of(referenceOfCluster(c), *found)
 }
 
 // clusterNamed is what the Cluster of an object itself waits for.
@@ -90,7 +94,7 @@ func (f *Finder) readCluster(ctx context.Context, ref Reference) (*clusterv1.Clu
 
 // cluster is what a Cluster waits for: itself first, then its workers. While it is being deleted, only its deletion counts.
 func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {
-	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	ref := referenceOfCluster(c)
 	if found := kept(ref, clusterv1.GroupVersion.Group, c); found != nil {
 		return found, nil
 	}
@@ -154,7 +158,7 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 // holdsDeletion is what holds the deletion of everything in a Cluster: a pause, or that it is a copy, whose infrastructure machines
 // have the instances of the original.
 func holdsDeletion(c *clusterv1.Cluster) *Finding {
-	ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+	ref := referenceOfCluster(c)
 	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
 		return found
 	}
@@ -203,7 +207,7 @@ func (f *Finder) owners(ctx context.Context, c *clusterv1.Cluster) ([]owner, err
 }
 
 // firstOwner is what the first MachineDeployment or MachineSet that needs action waits for, or if there is none, the first that is
-// not well, and how many other objects wait. One that somebody has stopped on purpose does not hide another, nor the Machines that
+// not well, and how many other objects wait. One that was stopped on purpose does not hide another, nor the Machines that
 // none of them has, which are returned then. The Machines are read once for all of them, and other objects for one alone.
 func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, unowned *worst, err error) {
 	owners, err := f.owners(ctx, c)
@@ -237,9 +241,10 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 			others += max(machines[o.key].all, 1)
 		}
 	}
-	if w := machines[owners[at].key]; !owners[at].stoppedOnPurpose(w) {
+	w := machines[owners[at].key]
+	if !owners[at].stoppedOnPurpose(w) {
 		unowned = nil
 	}
-	first, err = f.ofOwner(ctx, owners[at], machines[owners[at].key])
+	first, err = f.ofOwner(ctx, owners[at], w)
 	return first, others, unowned, err
 }

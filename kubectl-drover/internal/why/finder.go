@@ -41,7 +41,7 @@ var reasonsCausedByCluster = map[string]bool{
 // unreadable is in the message of a deletion that waits for an object of a provider that machine-controller cannot read.
 const unreadable = ", which cannot be read: "
 
-// maxCreation is how long a host may take to boot and join until somebody should look: a cloud needs minutes, a large image or
+// maxCreation is how long a host may take to boot and join until the operator should look: a cloud needs minutes, a large image or
 // hardware up to half an hour.
 const maxCreation = 30 * time.Minute
 

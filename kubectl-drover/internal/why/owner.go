@@ -76,14 +76,15 @@ func (o owner) with(kind string, statuses ...metav1.ConditionStatus) *Finding {
 
 // owner is what a MachineDeployment or MachineSet waits for: what concerns it as a whole first, then its Machines.
 func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
-	if found := o.itself(); found != nil && !isFreeze(found) {
-		return found, nil
+	itself := o.itself()
+	if itself != nil && !isFreeze(itself) {
+		return itself, nil
 	}
 	// Nothing is created, replaced or drained while the Cluster is not well.
 	if found, err := f.clusterNamed(ctx, o.ref); found != nil || err != nil {
 		return found, err
 	}
-	w, itself := &worst{}, o.itself()
+	w := &worst{}
 	if itself == nil && o.blocked() != nil {
 		return f.ofOwner(ctx, o, w)
 	}
@@ -225,8 +226,8 @@ func (o owner) overdue() *Finding {
 	return found
 }
 
-// stoppedOnPurpose reports whether an owner waits for nothing but that somebody has frozen or paused it, or replaces its Machines by
-// hand.
+// stoppedOnPurpose reports whether an owner waits for nothing but that it was frozen or paused on purpose, or that its Machines are
+// to be replaced by hand.
 func (o owner) stoppedOnPurpose(w *worst) bool {
 	if found := o.itself(); found != nil {
 		return found.Condition.Reason == policyv1.FrozenByAnnotationReason || found.Condition.Reason == clusterv1.PausedReason

@@ -156,7 +156,7 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers a failing pool that is replaced by hand to a frozen one": {
 			[]client.Object{poolNamed("0", frozen), byHand, failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 1,
 		},
-		"prefers the pool that nobody has stopped": {
+		"prefers the pool that was not stopped": {
 			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},
 	} {

@@ -67,7 +67,7 @@ func (f *Finder) answerCluster(ctx context.Context, key client.ObjectKey) (Answe
 		return Answer{}, err
 	}
 	found, err := f.cluster(ctx, c)
-	a := answer(Reference{"Cluster", c.Namespace, c.Name, c.Name}, c.Status.Phase, found)
+	a := answer(referenceOfCluster(c), c.Status.Phase, found)
 	if found == nil && err == nil {
 		if _, note := f.kubeconfig(ctx, c); note != "" {
 			a.Notes = append(a.Notes, note)

@@ -40,7 +40,7 @@ func (w *worst) add(m *clusterv1.Machine) {
 		return
 	}
 	w.all++
-	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that nobody replaces from
+	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that is not replaced from
 	// one that is replaced.
 	key := fmt.Sprintf("%s %s %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction())
 	known := w.groups[key]
