@@ -9,8 +9,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -21,7 +19,6 @@ import (
 	"github.com/metal-stack/security"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/runtime/egress"
 	"drover.io/runtime/httplimit"
 	"drover.io/runtime/keysize"
 )
@@ -165,21 +162,14 @@ func isHeader(text string) bool {
 	return text != "" && len(text) <= maxToken && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// transport returns the transport to the server. One that a Secret names is bounded in where it is and in what it answers.
-func (l login) transport(long *httplimit.Seats) http.RoundTripper {
-	base := l.base()
-	if !l.named {
-		return httplimit.Wrap(base, httplimit.MaxCloudAnswer)
+// server returns where the API is. It may answer as late as the longest call may take; the others are bounded by the time-outs of
+// their parameters.
+func (l login) server(long *httplimit.Seats) driver.Server {
+	server := driver.Server{
+		OfTenant: l.named, Timeout: allocateTimeout, LongAnswers: long, Limit: driver.LimitJSON(maxNamedAnswer, maxNamedElements),
 	}
-	egress.Restrict(base, net.Dialer{Timeout: callTimeout, KeepAlive: callTimeout})
-	return long.WrapShared(httplimit.WrapDocuments(base, httplimit.JSON, maxNamedAnswer, maxNamedElements))
-}
-
-// base waits for an answer as long as the longest call may take; the others are bounded by the time-outs of their parameters.
-func (l login) base() *http.Transport {
-	base := driver.NewTransport(allocateTimeout)
 	if l.trust != nil {
-		base.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: l.trust}
+		server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: l.trust}
 	}
-	return base
+	return server
 }

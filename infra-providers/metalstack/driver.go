@@ -87,7 +87,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	}
 	transport := options.Transport
 	if transport == nil {
-		transport = found.transport(long)
+		transport = found.server(long).Transport()
 	}
 	d := &Driver{
 		client: newClient(found, transport), clock: options.Clock, project: account.Region,

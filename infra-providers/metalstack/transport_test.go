@@ -8,8 +8,7 @@ import "testing"
 // TestAnAllocationIsWaitedFor: the transport waits for headers as long as an allocation may take, which sends them at its end.
 func TestAnAllocationIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	found := login{}.base()
-	if found.ResponseHeaderTimeout < allocateTimeout {
-		t.Errorf("an answer counts as lost after %s, and an allocation may take %s", found.ResponseHeaderTimeout, allocateTimeout)
+	if waited := (login{}).server(nil).Timeout; waited < allocateTimeout {
+		t.Errorf("an answer counts as lost after %s, and an allocation may take %s", waited, allocateTimeout)
 	}
 }

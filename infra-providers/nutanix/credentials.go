@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/nutanix/prism"
-	"drover.io/runtime/egress"
 	"drover.io/runtime/httplimit"
 	"drover.io/runtime/keysize"
 )
@@ -45,8 +43,8 @@ const (
 	maxElements = 200_000
 )
 
-// connecting bounds the time that a connection takes.
-const connecting = 10 * time.Second
+// answering bounds the time until an answer begins.
+const answering = 30 * time.Second
 
 // login is how to reach a Prism Central.
 type login struct {
@@ -142,14 +140,9 @@ func readTLS(read func(key string) string, ofTenant bool) (*tls.Config, error) {
 	return config, nil
 }
 
-// transport returns what carries the requests of a login. A server that a tenant names gets no connection to addresses of the
-// provider's host, and its answers are bounded.
-func (l login) transport(long *httplimit.Seats) http.RoundTripper {
-	base := driver.NewTransport(connecting * 3)
-	base.TLSClientConfig = l.tls
-	if !l.ofTenant {
-		return httplimit.Wrap(base, httplimit.MaxCloudAnswer)
+// server returns where Prism Central is.
+func (l login) server(long *httplimit.Seats) driver.Server {
+	return driver.Server{
+		OfTenant: l.ofTenant, TLS: l.tls, Timeout: answering, LongAnswers: long, Limit: driver.LimitJSON(maxAnswer, maxElements),
 	}
-	egress.Restrict(base, net.Dialer{Timeout: connecting, KeepAlive: connecting})
-	return long.WrapShared(httplimit.WrapDocuments(base, httplimit.JSON, maxAnswer, maxElements))
 }

@@ -102,7 +102,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	client := prism.New(login.Login, login.transport(long), cmp.Or(options.PageSize, maxPageSize), options.Clock)
+	client := prism.New(login.Login, login.server(long).Transport(), cmp.Or(options.PageSize, maxPageSize), options.Clock)
 	d := &Driver{prism: client, lookup: request.NewLookup(client, options.Clock), creations: inflight.New(options.Clock), clock: options.Clock}
 	d.shortages.Clock, d.shortages.TTL, d.shortages.Max = options.Clock, changeLifetime, maxRemembered
 	d.changes.Clock, d.changes.TTL, d.changes.Max = options.Clock, changeLifetime, maxRemembered

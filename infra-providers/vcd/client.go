@@ -11,7 +11,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,21 +43,18 @@ type client struct {
 
 // newClient makes no request. Long answers of servers that Secrets name take seats.
 func newClient(login login, long *httplimit.Seats, now func() time.Time) *client {
-	transport := driver.NewTransport(callTimeout)
-	if login.tls != nil {
-		transport.TLSClientConfig = login.tls
-	}
-	limited := httplimit.Wrap(transport, httplimit.MaxCloudAnswer)
-	if login.ofSecret {
-		egress.Restrict(transport, net.Dialer{Timeout: callTimeout, KeepAlive: callTimeout})
-		limited = long.WrapShared(formats{
-			xml:  httplimit.WrapDocuments(transport, httplimit.XML, maxNamedAnswer, maxNamedElements),
-			json: httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements),
-		})
-	}
-	c := &client{login: login, http: &http.Client{Transport: limited, Timeout: callTimeout, CheckRedirect: egress.NoRedirects}}
+	server := driver.Server{OfTenant: login.ofSecret, TLS: login.tls, Timeout: callTimeout, LongAnswers: long, Limit: limitFormats}
+	c := &client{login: login, http: &http.Client{Transport: server.Transport(), Timeout: callTimeout, CheckRedirect: egress.NoRedirects}}
 	c.session = session{client: c, now: now, loggingIn: make(chan struct{}, 1)}
 	return c
+}
+
+// limitFormats bounds the answers of both APIs.
+func limitFormats(next http.RoundTripper) http.RoundTripper {
+	return formats{
+		xml:  httplimit.WrapDocuments(next, httplimit.XML, maxNamedAnswer, maxNamedElements),
+		json: httplimit.WrapDocuments(next, httplimit.JSON, maxNamedAnswer, maxNamedElements),
+	}
 }
 
 // formats counts the elements of an answer in the format of its API.
