@@ -6,6 +6,7 @@ package setup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,66 +19,89 @@ import (
 
 // join makes the virtual machine a member of its rule and group.
 func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
-	if vm.Record.ownRule() == "" && vm.Record.Group == "" {
-		return nil, nil
-	}
-	cluster, err := clusterOf(ctx, client, vm)
-	if err != nil {
-		return nil, err
-	}
-	spec := &types.ClusterConfigSpecEx{}
-	rule := cluster.Rule(vm.Record.ownRule())
-	if name := vm.Record.ownRule(); name != "" && (rule == nil || !slices.Contains(rule.Vm, vm.Self)) {
-		// All members are added at once, so that a hundred new ones need one change.
-		members, err := s.members(ctx, client, cluster, name)
-		if err != nil {
-			return nil, err
+	return s.change(ctx, client, vm, func(cluster vcenter.Cluster) bool {
+		name := vm.Record.ownRule()
+		return name != "" && !inRule(cluster, name, vm) || vm.Record.Group != "" && !inGroup(cluster, vm)
+	}, func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+		spec := &types.ClusterConfigSpecEx{}
+		if name := vm.Record.ownRule(); name != "" && !inRule(cluster, name, vm) {
+			// All members are added at once, so that a hundred new ones need one change.
+			members, err := s.members(ctx, client, cluster, name)
+			if err != nil {
+				return nil, err
+			}
+			if change := ruleChange(cluster.Rule(name), name, members); change != nil {
+				spec.RulesSpec = append(spec.RulesSpec, *change)
+			}
 		}
-		if change := ruleChange(rule, name, members); change != nil {
-			spec.RulesSpec = append(spec.RulesSpec, *change)
-		}
-	}
-	if name := vm.Record.Group; name != "" {
-		group := cluster.Group(name)
-		if group == nil {
-			return nil, fmt.Errorf("spec.vmGroup: the compute cluster has no VM group %q any more", name)
-		}
-		if !slices.Contains(group.Vm, vm.Self) {
+		if name := vm.Record.Group; name != "" && !inGroup(cluster, vm) {
+			group := cluster.Group(name)
+			if group == nil {
+				return nil, fmt.Errorf("spec.vmGroup: the compute cluster has no VM group %q any more", name)
+			}
 			spec.GroupSpec = append(spec.GroupSpec, groupChange(group, append(slices.Clone(group.Vm), vm.Self)))
 		}
-	}
-	return s.change(ctx, client, cluster, spec)
+		return spec, nil
+	})
 }
 
 // leave removes the virtual machine from its rule and group. A rule with fewer than two members is removed.
 func (s *Steps) leave(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	return s.change(ctx, client, vm, func(cluster vcenter.Cluster) bool {
+		return inRule(cluster, vm.Record.ownRule(), vm) || inGroup(cluster, vm)
+	}, func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+		self := func(member types.ManagedObjectReference) bool { return member == vm.Self }
+		spec := &types.ClusterConfigSpecEx{}
+		if inRule(cluster, vm.Record.ownRule(), vm) {
+			rule := cluster.Rule(vm.Record.ownRule())
+			spec.RulesSpec = append(spec.RulesSpec, *ruleChange(rule, rule.Name, slices.DeleteFunc(slices.Clone(rule.Vm), self)))
+		}
+		if inGroup(cluster, vm) {
+			group := cluster.Group(vm.Record.Group)
+			spec.GroupSpec = append(spec.GroupSpec, groupChange(group, slices.DeleteFunc(slices.Clone(group.Vm), self)))
+		}
+		return spec, nil
+	})
+}
+
+func inRule(cluster vcenter.Cluster, name string, vm VM) bool {
+	rule := cluster.Rule(name)
+	return rule != nil && slices.Contains(rule.Vm, vm.Self)
+}
+
+func inGroup(cluster vcenter.Cluster, vm VM) bool {
+	group := cluster.Group(vm.Record.Group)
+	return group != nil && slices.Contains(group.Vm, vm.Self)
+}
+
+// errChanging means that the rules and groups of a compute cluster are being changed for another virtual machine.
+var errChanging = errors.New("the rules or groups of a compute cluster are being changed for another virtual machine")
+
+// maxChanges is how many compute clusters have a change under way at most, beyond what one vCenter manages. A server that a Secret
+// names chooses their references.
+const maxChanges = 1000
+
+// change starts the change that wanted returns for the compute cluster of the virtual machine, if it is due, or returns the one
+// that is under way. Rules and groups are replaced as wholes, so the cluster is read after the change before, and no other change
+// begins until this one has. Where another is about to begin, it fails with errChanging.
+func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, due func(vcenter.Cluster) bool,
+	wanted func(vcenter.Cluster) (*types.ClusterConfigSpecEx, error),
+) (Task, error) {
 	if vm.Record.ownRule() == "" && vm.Record.Group == "" {
 		return nil, nil
 	}
 	cluster, err := clusterOf(ctx, client, vm)
-	if err != nil {
+	if err != nil || !due(cluster) {
 		return nil, err
 	}
-	self := func(member types.ManagedObjectReference) bool { return member == vm.Self }
-	spec := &types.ClusterConfigSpecEx{}
-	if rule := cluster.Rule(vm.Record.ownRule()); rule != nil && slices.ContainsFunc(rule.Vm, self) {
-		left := slices.DeleteFunc(slices.Clone(rule.Vm), self)
-		spec.RulesSpec = append(spec.RulesSpec, *ruleChange(rule, rule.Name, left))
+	if err := vcenter.CheckReference(cluster.Ref); err != nil {
+		return nil, err
 	}
-	if group := cluster.Group(vm.Record.Group); group != nil && slices.ContainsFunc(group.Vm, self) {
-		spec.GroupSpec = append(spec.GroupSpec, groupChange(group, slices.DeleteFunc(slices.Clone(group.Vm), self)))
+	if !s.changing.TryLock() {
+		return nil, errChanging
 	}
-	return s.change(ctx, client, cluster, spec)
-}
-
-// change starts a change of the cluster, or returns the one that is under way.
-func (s *Steps) change(ctx context.Context, client *vim25.Client, cluster vcenter.Cluster, spec *types.ClusterConfigSpecEx) (Task, error) {
-	if len(spec.RulesSpec)+len(spec.GroupSpec) == 0 {
-		return nil, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last, ok := s.busy[cluster.Ref]; ok {
+	defer s.changing.Unlock()
+	if last, ok := s.changes[cluster.Ref]; ok {
 		infos, err := vcenter.Results(ctx, client, last)
 		if err != nil {
 			return nil, err
@@ -85,18 +109,26 @@ func (s *Steps) change(ctx context.Context, client *vim25.Client, cluster vcente
 		if vcenter.Running(infos[last]) {
 			return &last, nil
 		}
-		delete(s.busy, cluster.Ref)
-		// The cluster may have been read before that change ended, and is read again by the next step.
-		return &last, nil
+		delete(s.changes, cluster.Ref)
+	}
+	if len(s.changes) >= maxChanges {
+		return nil, errChanging
+	}
+	if cluster, err = clusterOf(ctx, client, vm); err != nil || !due(cluster) {
+		return nil, err
+	}
+	spec, err := wanted(cluster)
+	if err != nil || len(spec.RulesSpec)+len(spec.GroupSpec) == 0 {
+		return nil, err
 	}
 	task, err := start(object.NewClusterComputeResource(client, cluster.Ref).Reconfigure(ctx, spec, true))
 	if err != nil {
 		return nil, err
 	}
-	if s.busy == nil {
-		s.busy = map[types.ManagedObjectReference]types.ManagedObjectReference{}
+	if s.changes == nil {
+		s.changes = map[types.ManagedObjectReference]types.ManagedObjectReference{}
 	}
-	s.busy[cluster.Ref] = *task
+	s.changes[cluster.Ref] = *task
 	return task, nil
 }
 

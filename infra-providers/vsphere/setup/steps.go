@@ -37,10 +37,10 @@ type Steps struct {
 	// Tasks are the tasks under way, by the UUID of their virtual machine.
 	Tasks tasks.Tracker[struct{}]
 
-	mu sync.Mutex
-	// busy has the last task of each compute cluster: its rules are read, changed and written, so that there must be
-	// one change at a time.
-	busy map[types.ManagedObjectReference]types.ManagedObjectReference
+	// changing is held from the read of a compute cluster to the start of its change.
+	changing sync.Mutex
+	// changes has the last task of each compute cluster whose rules or groups were changed.
+	changes map[types.ManagedObjectReference]types.ManagedObjectReference
 }
 
 // VM is a virtual machine with the record and the plan that are written into it.
@@ -169,10 +169,10 @@ func (s *Steps) Retag(ctx context.Context, client *vim25.Client, vm VM, tags map
 // Drop removes what is recorded of the tasks of a virtual machine.
 func (s *Steps) Drop(uuid string) { s.Tasks.End(uuid) }
 
-// realFailure returns a failure of a step that counts. That the virtual machine was changed meanwhile, is busy or does
-// not exist any more does not: the next read shows what is left to do.
+// realFailure returns a failure of a step that counts. That the virtual machine or its compute cluster was changed meanwhile, is
+// busy or does not exist any more does not: the next read shows what is left to do.
 func realFailure(err error) error {
-	if err == nil || fault.Is(err, &types.TaskInProgress{}) || fault.Is(err, &types.InvalidPowerState{}) || fault.Is(err, &types.ManagedObjectNotFound{}) {
+	if err == nil || errors.Is(err, errChanging) || fault.Is(err, &types.TaskInProgress{}) || fault.Is(err, &types.InvalidPowerState{}) || fault.Is(err, &types.ManagedObjectNotFound{}) {
 		return nil
 	}
 	return err
