@@ -103,7 +103,9 @@ func (d *Driver) vAppID(ctx context.Context) (string, error) {
 			if entity.Type == vAppType && entity.Name == d.vAppName {
 				d.mu.Lock()
 				defer d.mu.Unlock()
-				d.place.vApp = idOf(entity.HREF)
+				if d.place.vApp = idOf(entity.HREF); d.place.vApp == "" {
+					return "", errIncomplete
+				}
 				return d.place.vApp, nil
 			}
 		}
