@@ -287,8 +287,8 @@ func (c *Collector[M, C]) finish(ctx context.Context, thing Resource, cloud driv
 			err = cloud.Delete(ctx, thing.Identity)
 		}
 		switch {
-		case driver.IsNotFound(err), err == nil && left.State != driver.Stopping:
-			return nil
+		case driver.IsNotFound(err), driver.IsUnfinished(err), err == nil && left.State != driver.Stopping:
+			return nil // an unfinished one is what a creation left, and its removal a single request
 		case err != nil:
 			return fmt.Errorf("deleting the rest of %s %q: %w", thing.Kind, thing.ID, err)
 		}

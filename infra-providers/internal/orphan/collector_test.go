@@ -342,6 +342,24 @@ func TestFinishesARemovalInTheNextSweep(t *testing.T) {
 	f.wantInCloud(0, 0)
 }
 
+// TestRemovalOfAnUnfinishedInstance: until what a creation left is gone, a cloud may have no instance to show.
+func TestRemovalOfAnUnfinishedInstance(t *testing.T) {
+	t.Parallel()
+	f := newFixtureOf(t, usual, fake.Options{Steps: 2})
+	f.createOrphan("lost")
+	f.sweep(1)
+	f.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "get" {
+			return fake.Fault{Err: &driver.UnfinishedError{Err: errors.New("the creation has failed")}}
+		}
+		return fake.Fault{}
+	}
+	f.now = f.now.Add(21 * time.Minute)
+	if err := f.Sweep(t.Context()); err != nil {
+		t.Errorf("the removal counts as failed: %v", err)
+	}
+}
+
 func TestDeletesADiskWithoutAnInstance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)

@@ -81,6 +81,13 @@ func foundDuplicate(thing Resource) event {
 // IDs. Those of some hundred instances are shorter.
 const maxListed = 32 << 10
 
+// maxOwner is how many bytes the namespace, name and UID of a Cluster may have together, and maxOwners how many Clusters are reported
+// as missing, with a line each. The server chooses these, too.
+const (
+	maxOwner  = 63 + 253 + 36
+	maxOwners = 1000
+)
+
 // missingCluster is what belongs to a Cluster that does not exist here.
 type missingCluster struct {
 	count, bytes int
@@ -97,6 +104,9 @@ func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classi
 		}
 		owner := thing.Identity.Owner
 		if !missing[owner] {
+			if len(owner.Namespace)+len(owner.Name)+len(owner.UID) > maxOwner || len(missing) >= maxOwners {
+				continue
+			}
 			missing[owner], found[owner] = true, &missingCluster{}
 		}
 		of := found[owner]

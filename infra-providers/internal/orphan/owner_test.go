@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -274,5 +275,23 @@ func TestManyInstancesOfAMissingClusterAreALineOfTheLog(t *testing.T) {
 	lines := recorder.Lines("found instances of a Cluster")
 	if len(lines) != 1 || len(lines[0]) > 48<<10 || !strings.Contains(lines[0], "volume/first") || !strings.Contains(lines[0], `"count"=10001`) {
 		t.Errorf("logged %d lines of %d bytes, want one short line with the number of all", len(lines), len(strings.Join(lines, "")))
+	}
+}
+
+// TestMissingClustersAreBounded: the server that a Secret names chooses how many Clusters it has instances of, and their names.
+func TestMissingClustersAreBounded(t *testing.T) {
+	t.Parallel()
+	of := func(name string) Classified {
+		owner := driver.Owner{UID: "gone", Namespace: "team", Name: name}
+		return Classified{Class: ClassClusterMissing, Resource: Resource{Kind: "volume", ID: "first", Identity: driver.Identity{Owner: owner}}}
+	}
+	found := []Classified{of(strings.Repeat("x", 1000))}
+	for i := range 2 * maxOwners {
+		found = append(found, of(strconv.Itoa(i)))
+	}
+	recorder, collector := &logtest.Recorder{}, &Collector[*infrav1.SimMachine, fake.Config]{}
+	collector.reportMissing(recorder.Context(t.Context()), found)
+	if lines := recorder.Lines("found instances of a Cluster"); len(lines) != maxOwners || len(collector.missing) != maxOwners {
+		t.Errorf("logged %d lines and remembers %d Clusters, want %d", len(lines), len(collector.missing), maxOwners)
 	}
 }
