@@ -37,7 +37,7 @@ func frozen(kind, resource string) []Entry {
 			"correct the annotation or remove it", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
 		reason{policyv1.OvershootReason, "True", "no Machines are created or replaced, because there have been more than replicas, surge and tolerance allow", Operator,
 			"find who else creates Machines for it, or delete the surplus; it ends by itself once the surplus is gone",
-			"kubectl get machine.cluster.x-k8s.io --namespace {namespace} -l cluster.x-k8s.io/cluster-name={cluster} -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name,CREATED:.metadata.creationTimestamp"},
+			"kubectl get machine.cluster.x-k8s.io --namespace {namespace} -l cluster.x-k8s.io/cluster-name={cluster} -o 'custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name,CREATED:.metadata.creationTimestamp'"},
 	)
 }
 

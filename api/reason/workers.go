@@ -18,7 +18,7 @@ func machineDeployment() []Entry {
 	return concat(
 		condition(deploymentKind, clusterv1.MachineDeploymentAvailableCondition,
 			reason{clusterv1.MachineDeploymentAvailableReason, "True", "as many Machines are available as the strategy requires", Nobody, "", ""},
-			reason{clusterv1.MachineDeploymentNotAvailableReason, "False", "fewer Machines are available than the strategy requires", Operator, "ask what they wait for", "kubectl drover why machinedeployment/{name} --namespace {namespace}"},
+			reason{clusterv1.MachineDeploymentNotAvailableReason, "False", "fewer Machines are available than the strategy requires, or its MachineSets cannot be brought in line; the message has which", Operator, "ask what they wait for", "kubectl drover why machinedeployment/{name} --namespace {namespace}"},
 			reason{clusterv1.MachineDeploymentAvailableInternalErrorReason, "Unknown", "the Cluster does not exist", Operator, "create the Cluster, or delete the MachineDeployment", ""},
 		),
 		condition(deploymentKind, clusterv1.MachineDeploymentRollingOutCondition,

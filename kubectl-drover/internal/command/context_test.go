@@ -79,6 +79,24 @@ func TestContexts(t *testing.T) {
 	}
 }
 
+// TestCommandIsAboutTheSameCluster: a command that is printed has the flags that chose the cluster and the user.
+func TestCommandIsAboutTheSameCluster(t *testing.T) {
+	t.Parallel()
+	const namespace = "context-command"
+	namespaceNamed(t, namespace)
+	apply(t, "testdata/why/instance-missing.yaml", namespace)
+	kubeconfig := contexts(t, "other", namespace)
+	for _, format := range []string{"", "json"} {
+		args := []string{"why", "machine/m", "--context", namespace}
+		if format != "" {
+			args = append(args, "--output", format)
+		}
+		if got := run(t, kubeconfig, args...); got.code != NotWell || !strings.Contains(got.out, "kubectl delete machine.cluster.x-k8s.io m --namespace "+namespace+" --kubeconfig "+kubeconfig+" --context "+namespace) {
+			t.Errorf("output %q, error %q", got.out, got.err)
+		}
+	}
+}
+
 // TestKubeconfigsThatCannotBeUsed has none, one that is no YAML, and one without a current context.
 func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()

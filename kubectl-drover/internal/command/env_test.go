@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,9 +159,13 @@ func create(t testing.TB, c client.Client, object *unstructured.Unstructured, na
 	}
 }
 
+// ofKubeconfig matches the flag of the kubeconfig, which is another file in each run.
+var ofKubeconfig = regexp.MustCompile(` --kubeconfig \S+`)
+
 // golden compares an answer with a file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
+	got = ofKubeconfig.ReplaceAllString(got, "")
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // a golden file is for everyone
 			t.Fatal(err)

@@ -213,7 +213,7 @@ func TestMachineIsWatchedUntilItIsWellOrGone(t *testing.T) {
 			}
 		}
 		lines, errOut, code := follow(t.Context(), t, atNoon, []string{"watch", "machine", "web-new-1", "--namespace", key.Namespace}, deleted, released)
-		want := []string{"Machine web-new-1, " + waiting, "Machine web-new-1, Provisioning: the deletion is about to start", "Machine web-new-1 is gone"}
+		want := []string{"Machine web-new-1, " + waiting, "Machine web-new-1, Provisioning: no manager has acted on its deletion yet", "Machine web-new-1 is gone"}
 		if diff := cmp.Diff(want, lines); diff != "" || code != Well {
 			t.Errorf("exit code %d, error %q, lines (-want +got):\n%s", code, errOut, diff)
 		}

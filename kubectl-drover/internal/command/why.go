@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/kubectl/pkg/util/templates"
 
@@ -49,6 +50,7 @@ func newWhy(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		answer.AddFlags(connection(cmd.Flags()))
 		if done, err := s.structured(o, answer); err != nil || done {
 			return notWell(err, !answer.Well)
 		}
@@ -56,6 +58,25 @@ func newWhy(s *session) *cobra.Command {
 		return notWell(nil, !answer.Well)
 	}
 	return cmd
+}
+
+// connection are those flags of a command that choose the cluster and the user, as a user may repeat them: no credentials.
+func connection(flags *pflag.FlagSet) []string {
+	var words []string
+	for _, name := range []string{"kubeconfig", "context", "cluster", "user", "as", "as-uid", "as-group"} {
+		flag := flags.Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		values := []string{flag.Value.String()}
+		if many, is := flag.Value.(pflag.SliceValue); is {
+			values = many.GetSlice()
+		}
+		for _, value := range values {
+			words = append(words, "--"+name, value)
+		}
+	}
+	return words
 }
 
 // notWell is the error of a command that has printed its answer.

@@ -104,7 +104,7 @@ func resource(kind schema.GroupVersionKind) string {
 func (f *Finding) deletes() bool { return strings.HasPrefix(f.Command, "kubectl delete ") }
 
 // plain matches what a shell reads as it is.
-var plain = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+var plain = regexp.MustCompile(`^[A-Za-z0-9._/@:-]*$`)
 
 // quoted is a text as one word for a shell. Who writes an object chooses its spec.clusterName, which may have any characters.
 func quoted(text string) string {
@@ -147,6 +147,17 @@ func (a Answer) Text(now time.Time) string {
 		fmt.Fprintf(&out, "\n  %s\n", escape.Line(a.Finding.Command))
 	}
 	return out.String()
+}
+
+// AddFlags adds flags to the command that helps, such as the context of the kubeconfig: without them it would be about another
+// cluster. Each is a word.
+func (a *Answer) AddFlags(flags []string) {
+	if a.Finding == nil || a.Finding.Command == "" || a.Finding.Command == a.question() {
+		return
+	}
+	for _, flag := range flags {
+		a.Finding.Command += " " + quoted(flag)
+	}
 }
 
 // question is the command that has this answer: it helps nobody.

@@ -115,7 +115,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	machine := (*Finding)(nil)
 	switch {
 	case first == nil || !first.needsAction(): // the cause may be deeper than the conditions of Machines
-		machine, err = f.anyMachine(ctx, ref)
+		machine, err = f.anyMachine(ctx, ref, func(*clusterv1.Machine) bool { return true })
 	case unowned != nil:
 		machine, err = f.worstMachine(ctx, unowned)
 	}
@@ -126,7 +126,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 		first, others = machine, 0
 	}
 	if first == nil {
-		return clusterAnnotations(c), nil
+		return cmp.Or(clusterAnnotations(c), unseen(ref, c, c.Status.ObservedGeneration)), nil
 	}
 	first.Others += others
 	return first, nil
@@ -136,8 +136,9 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 	if found := holdsDeletion(c); found != nil {
 		return found, nil
 	}
-	found, err := f.anyMachine(ctx, ref)
-	if found != nil || err != nil {
+	// A Machine that nobody deletes yet says nothing about the deletion.
+	found, err := f.anyMachine(ctx, ref, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	if err != nil || found != nil && found.needsAction() {
 		return found, err
 	}
 	owners, err := f.owners(ctx, c)
@@ -145,14 +146,11 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 		return nil, err
 	}
 	for _, o := range owners {
-		if o.kept != nil {
-			return o.kept, nil
-		}
-		if found := o.blocked(); found != nil {
-			return found, nil
+		if kept := cmp.Or(o.kept, o.blockedBy(clusterv1.DeletingCondition)); kept != nil {
+			return kept, nil
 		}
 	}
-	return of(ref, deleting), nil
+	return cmp.Or(found, of(ref, deleting)), nil
 }
 
 // holdsDeletion is what holds the deletion of everything in a Cluster: a pause, or that it is a copy, whose infrastructure machines
@@ -168,10 +166,16 @@ func holdsDeletion(c *clusterv1.Cluster) *Finding {
 	return nil
 }
 
-// anyMachine is what most Machines of a Cluster wait for.
-func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error) {
+// anyMachine is what most of those Machines of a Cluster wait for that count.
+func (f *Finder) anyMachine(ctx context.Context, ref Reference, counts func(*clusterv1.Machine) bool) (*Finding, error) {
 	w := &worst{}
-	if err := f.collect(ctx, ref, func(*clusterv1.Machine) *worst { return w }); err != nil {
+	err := f.collect(ctx, ref, func(m *clusterv1.Machine) *worst {
+		if !counts(m) {
+			return nil
+		}
+		return w
+	})
+	if err != nil {
 		return nil, err
 	}
 	return f.worstMachine(ctx, w)
@@ -228,7 +232,7 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.problem() == nil && machines[o.key].all == 0 })
+	owners = slices.DeleteFunc(owners, func(o owner) bool { return cmp.Or(o.problem(), o.unseen) == nil && machines[o.key].all == 0 })
 	if len(owners) == 0 {
 		return nil, 0, nil, nil
 	}

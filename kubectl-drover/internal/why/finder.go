@@ -38,9 +38,6 @@ var reasonsCausedByCluster = map[string]bool{
 	bootstrapv1.ClusterUnreachableReason: true, bootstrapv1.ClaimedElsewhereReason: true, bootstrapv1.KubeconfigInvalidReason: true, bootstrapv1.WaitingForClusterReason: true,
 }
 
-// unreadable is in the message of a deletion that waits for an object of a provider that machine-controller cannot read.
-const unreadable = ", which cannot be read: "
-
 // maxCreation is how long a host may take to boot and join until the operator should look: a cloud needs minutes, a large image or
 // hardware up to half an hour.
 const maxCreation = 30 * time.Minute
@@ -52,15 +49,24 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 		return nil, nil
 	}
 	found, err := f.deeper(ctx, m, found)
-	if found != nil && err == nil && f.Now.Sub(creationStep(m, found)) > maxCreation {
-		switch found.Condition.Reason {
-		case clusterv1.MachineNodeInspectionFailedReason, infrav1.BootstrapRunningReason:
-			found.Actor, found.Help = reason.Operator, cmp.Or(found.Help, "see what its console says")
-		case infrav1.InstancePendingReason:
-			found.Actor, found.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
-		}
+	if found != nil {
+		found.reviewCreation(f.Now.Sub(creationStep(m, found)))
+		found.reviewControlPlane(m.Labels)
 	}
 	return found, err
+}
+
+// reviewCreation makes a step of a creation one that needs action once it has taken too long.
+func (f *Finding) reviewCreation(took time.Duration) {
+	if took <= maxCreation {
+		return
+	}
+	switch f.Condition.Reason {
+	case clusterv1.MachineNodeInspectionFailedReason, infrav1.BootstrapRunningReason:
+		f.Actor, f.Help = reason.Operator, cmp.Or(f.Help, "see what its console says")
+	case infrav1.InstancePendingReason:
+		f.Actor, f.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
+	}
 }
 
 // creationStep is when the step of the creation of a Machine began that it waits in: its host boots once its instance runs, and a
@@ -107,8 +113,7 @@ func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Findin
 
 // removing is what the deletion of a Machine waits for while the object of a provider is being deleted.
 func (f *Finder) removing(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	if strings.Contains(found.Condition.Message, unreadable) {
-		found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
+	if found.needsAction() { // by its message
 		return found, nil
 	}
 	ref, bootstrap := m.Spec.InfrastructureRef, found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason

@@ -143,6 +143,7 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
+		"may not be deleted":               {deleted(waiting, `Waiting for SimMachine "i" to be deleted, which the API server refuses: a policy`), infra(is("Ready", "True", "Ready", "")), "Machine m", waiting, reason.Installer},
 		"waits for the bootstrap object":   {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, ""), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Drover},
 		"cannot read the bootstrap object": {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, "x, which cannot be read: y"), infra(), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Installer},
 		"finds no infrastructure machine":  {deleted(waiting, ""), &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "another"}}, "Machine m", waiting, reason.Drover},

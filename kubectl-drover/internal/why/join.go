@@ -55,7 +55,7 @@ func (f *Finder) certificateRefused(ctx context.Context, m *clusterv1.Machine, f
 	}
 	found.Facts = append(found.Facts, "Its host may not register: "+last.Message)
 	found.Actor, found.Help = reason.Operator, "correct what the event has; where the host is not the one that was created, delete the Machine"
-	found.Command = command("kubectl events --for machine/{name} --namespace {namespace}", ReferenceOf(m))
+	found.Command = command("kubectl events --for machine.cluster.x-k8s.io/{name} --namespace {namespace}", ReferenceOf(m))
 }
 
 // nodeOfItsName looks for a Node that has a name of the Machine and is not known to be its own, and reports whether there is
@@ -72,10 +72,7 @@ func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found 
 		switch err := workload.Client.Get(ctx, client.ObjectKey{Name: name}, node); {
 		case err != nil:
 		case node.Spec.ProviderID == "":
-			found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", name))
-			found.Actor = reason.Operator
-			found.Help = "install the cloud controller manager of the cloud, or let Drover write the providerID with the annotation drover.io/assign-provider-ids of the Cluster"
-			found.Command = command("kubectl annotate cluster.cluster.x-k8s.io {cluster} --namespace {namespace} drover.io/assign-provider-ids=true", found.Object)
+			f.withoutProviderID(ctx, m, node, found)
 			return true
 		case other == nil && node.Spec.ProviderID != m.Spec.ProviderID:
 			other = node
@@ -87,6 +84,39 @@ func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found 
 	nameTaken(m, other, found)
 	return true
 }
+
+// withoutProviderID adds who is to write the providerID of a Node: the cloud controller manager where there is one, else Drover, if
+// the Cluster has the annotation.
+func (f *Finder) withoutProviderID(ctx context.Context, m *clusterv1.Machine, node *corev1.Node, found *Finding) {
+	found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", node.Name))
+	cluster, _ := f.readCluster(ctx, ReferenceOf(m))
+	assigned, annotated := "", false
+	if cluster != nil {
+		assigned, annotated = cluster.Annotations[assignProviderIDs]
+	}
+	switch {
+	case slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitializedTaint }):
+		found.Actor, found.Command = reason.WorkloadAdmin, ""
+		found.Help = "see why the cloud controller manager has not initialized the Node yet: it writes the providerID, and removes the taint " + uninitializedTaint
+	case assigned == "true":
+		found.Actor, found.Command = reason.Operator, ""
+		found.Help = "compare the addresses of the Node with status.addresses of the Machine: Drover writes the providerID where they have an internal IP in common that no other Machine has"
+	default:
+		found.Actor = reason.Operator
+		found.Help = "install the cloud controller manager of the cloud; only where there is none, let Drover write the providerIDs of the Cluster, with the annotation " + assignProviderIDs
+		found.Command = command("kubectl annotate cluster.cluster.x-k8s.io {cluster} --namespace {namespace} "+assignProviderIDs+"=true", found.Object)
+		if annotated {
+			found.Command += " --overwrite"
+		}
+	}
+}
+
+const (
+	// assignProviderIDs is the annotation of a Cluster by which Drover writes the providerIDs of its Nodes.
+	assignProviderIDs = "drover.io/assign-provider-ids"
+	// uninitializedTaint is what a Node has until the cloud controller manager has initialized it.
+	uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+)
 
 // nameTaken adds what a Node of another providerID means: the host of the Machine may not register under its name, or has
 // registered there.

@@ -52,6 +52,8 @@ func TestNodeOfItsName(t *testing.T) {
 		assign = "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true"
 		logs   = "kubectl drover logs machine/m --namespace n"
 	)
+	uninitialized := nodeNamed("m", "")
+	uninitialized.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	without := func(name string) string {
 		return "Node " + name + " exists and has no spec.providerID, so it is not known to be that of this Machine"
 	}
@@ -64,6 +66,7 @@ func TestNodeOfItsName(t *testing.T) {
 		"without a providerID, by the name of the Machine": {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "")), without("m"), "Machine m", assign},
 		"without a providerID, by the infrastructure":      {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("i", "")), without("i"), "Machine m", assign},
 		"without a providerID, by an address of the host":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other"), nodeNamed("host.internal", "")), without("host.internal"), "Machine m", assign},
+		"without a providerID, before its initialization":  {objecttest.Reader(t, interceptor.Funcs{}, uninitialized), without("m"), "Machine m", ""},
 		"of another instance":                              {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other")), `Node "m" exists with spec.providerID "sim://other", which is another instance`, "Machine m", ""},
 		"of another Machine":                               {objecttest.Reader(t, interceptor.Funcs{}, annotated), `Node "m" exists with spec.providerID "sim://other", which is another instance. It is that of Machine former`, "Machine m", ""},
 		"of its host, under another providerID":            {objecttest.Reader(t, interceptor.Funcs{}, registered), `Node "m" exists with spec.providerID "k3s://m", and is ready with an address of this Machine`, "Machine m", ""},
@@ -79,6 +82,22 @@ func TestNodeOfItsName(t *testing.T) {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
+	}
+}
+
+// TestNodeWithoutProviderIDWhereDroverWritesThem: the annotation that would help is there already, or has another value.
+func TestNodeWithoutProviderIDWhereDroverWritesThem(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"true":  "",
+		"false": "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true --overwrite",
+	} {
+		m, c := joining(), cluster()
+		c.Annotations = map[string]string{"drover.io/assign-provider-ids": value}
+		found, err := finder(t, objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "")), m, c, host(infrav1.KubeletNotJoinedReason)).machine(t.Context(), m)
+		if err != nil || found.Actor != reason.Operator || found.Command != want {
+			t.Errorf("%s: got %+v, error %v", value, found, err)
+		}
 	}
 }
 
@@ -110,7 +129,7 @@ func TestRefusedCertificate(t *testing.T) {
 		event("c", "InstanceRunning", corev1.EventTypeNormal, "instance runs", time.Second))
 	found, err := f.machine(t.Context(), m)
 	if err != nil || strings.Join(found.Facts, "") != "Its host may not register: the Machine does not have the address 10.9.0.99" ||
-		found.Actor != reason.Operator || found.Command != "kubectl events --for machine/m --namespace n" {
+		found.Actor != reason.Operator || found.Command != "kubectl events --for machine.cluster.x-k8s.io/m --namespace n" {
 		t.Errorf("got %+v, error %v", found, err)
 	}
 }
@@ -208,5 +227,20 @@ func TestBootstrapThatIsRepeated(t *testing.T) {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
+	}
+}
+
+// TestInfraMachineThatTakesTooLong is asked about itself.
+func TestInfraMachineThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	for waited, actor := range map[time.Duration]reason.Actor{29 * time.Minute: reason.Drover, 31 * time.Minute: reason.CloudOwner} {
+		i := host(infrav1.ConsoleUnavailableReason)
+		i.Status.Conditions = []metav1.Condition{is(clusterv1.ReadyCondition, "False", infrav1.InstancePendingReason, "")}
+		i.Status.Conditions[0].LastTransitionTime = ago(waited)
+		kind := object.Kind{GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachine"), Resource: "simmachines"}
+		answer, err := finder(t, nil, i).Answer(t.Context(), kind, key("i"))
+		if err != nil || answer.Finding == nil || answer.Finding.Actor != actor {
+			t.Errorf("after %s: got %+v, error %v", waited, answer.Finding, err)
+		}
 	}
 }

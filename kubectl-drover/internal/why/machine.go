@@ -67,6 +67,31 @@ func unreconciled(m *clusterv1.Machine) *Finding {
 	return notReconciled(ReferenceOf(m), m.CreationTimestamp)
 }
 
+// unseen is that no manager has acted on the newest spec of an object yet, or on its deletion; nil if one has. observed is the
+// generation in its status.
+func unseen(ref Reference, o metav1.Object, observed int64) *Finding {
+	if o.GetGeneration() <= observed {
+		return nil
+	}
+	found := notReconciled(ref, specChanged(o))
+	found.Meaning = "no manager has acted on its newest spec yet"
+	if deleted := o.GetDeletionTimestamp(); deleted != nil {
+		found.Meaning, found.Condition.LastTransitionTime = "no manager has acted on its deletion yet", *deleted
+	}
+	return found
+}
+
+// specChanged is when something but the status of an object was written last; zero if that is not known.
+func specChanged(o metav1.Object) metav1.Time {
+	var last metav1.Time
+	for _, entry := range o.GetManagedFields() {
+		if entry.Subresource == "" && entry.Time != nil && last.Before(entry.Time) {
+			last = *entry.Time
+		}
+	}
+	return last
+}
+
 // notReconciled is the finding of an object that no manager has written to.
 func notReconciled(object Reference, created metav1.Time) *Finding {
 	return &Finding{
@@ -84,6 +109,9 @@ func machinePaused(m *clusterv1.Machine) *Finding {
 	return paused(ReferenceOf(m), clusterv1.GroupVersion.Group, m.Status.Conditions)
 }
 
+// clusterPaused is in the message of the condition Paused where the Cluster is paused, and with it all of its objects.
+const clusterPaused = "Cluster spec.paused"
+
 // paused is the finding of the condition Paused of an object whose kind has that group, with the command that ends it.
 func paused(object Reference, group string, conditions []metav1.Condition) *Finding {
 	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
@@ -95,7 +123,7 @@ func paused(object Reference, group string, conditions []metav1.Condition) *Find
 		return found
 	}
 	found.Command = command("kubectl annotate "+resource(schema.GroupVersionKind{Group: group, Kind: object.Kind})+" {name} --namespace {namespace} "+clusterv1.PausedAnnotation+"-", object)
-	if strings.Contains(c.Message, "Cluster spec.paused") {
+	if strings.Contains(c.Message, clusterPaused) {
 		found.Command = command(`kubectl patch cluster.cluster.x-k8s.io {cluster} --namespace {namespace} --type=merge -p '{"spec":{"paused":false}}'`, object)
 	}
 	return found
@@ -107,9 +135,8 @@ func deleting(m *clusterv1.Machine) *Finding {
 	case m.DeletionTimestamp.IsZero():
 		return nil
 	case c == nil || c.Status != metav1.ConditionTrue:
-		found := of(ReferenceOf(m), metav1.Condition{
-			Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingReason, LastTransitionTime: *m.DeletionTimestamp,
-		})
+		found := notReconciled(ReferenceOf(m), *m.DeletionTimestamp)
+		found.Meaning = "no manager has acted on its deletion yet"
 		return found
 	}
 	found := of(ReferenceOf(m), *c)
@@ -119,8 +146,21 @@ func deleting(m *clusterv1.Machine) *Finding {
 			found.Help, found.Command = "see why the provider of the control plane does not remove it: it waits until the member has left etcd", ""
 		}
 	}
+	switch {
+	case strings.Contains(c.Message, unreadable):
+		found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
+	case strings.Contains(c.Message, refused):
+		found.Actor, found.Help, found.Command = reason.Installer, "change the policy or the permission that the message has; it is tried again by itself", ""
+	}
 	return found
 }
+
+// What the message of a deletion contains that waits for an object of a provider which machine-controller cannot read, or which the
+// API server does not let it delete.
+const (
+	unreadable = ", which cannot be read: "
+	refused    = ", which the API server refuses: "
+)
 
 // removeHooks is the command that removes the annotations that a deletion waits for.
 func removeHooks(m *clusterv1.Machine, why string) string {
@@ -172,6 +212,14 @@ func (f *Finding) reviewDeletion(provisioned, deleting bool) {
 	case provisioned && f.Condition.Reason == infrav1.InvalidConfigurationReason:
 		f.Meaning = "its instance has run, and what its credentials lead to has changed since; the message has the field"
 		f.Help, f.Command = "correct that, and keep the Machine; it is tried again each minute", ""
+	}
+}
+
+// reviewControlPlane takes the command that deletes a Machine of a control plane out of a finding.
+func (f *Finding) reviewControlPlane(labels map[string]string) {
+	if _, plane := labels[clusterv1.MachineControlPlaneLabel]; plane && f.deletes() {
+		f.Help = "let the provider of the control plane replace it: deleted by hand it may cost the quorum of etcd, or all data where it is the only member"
+		f.Command = ""
 	}
 }
 

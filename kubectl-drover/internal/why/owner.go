@@ -4,8 +4,10 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +27,8 @@ type owner struct {
 	key        string
 	created    metav1.Time
 	conditions []metav1.Condition
+	// unseen is that no manager has acted on its newest spec; nil if one has.
+	unseen *Finding
 	// kept is that nothing but finalizers of others keeps it; nil if that is not so.
 	kept *Finding
 	// onDelete means that Machines of an older template are replaced only when they are deleted by hand.
@@ -39,6 +43,7 @@ func ownerOfDeployment(md *clusterv1.MachineDeployment) owner {
 	ref := Reference{"MachineDeployment", md.Namespace, md.Name, md.Spec.ClusterName}
 	return owner{
 		ref: ref, key: md.Name, created: md.CreationTimestamp, conditions: md.Status.Conditions, kept: kept(ref, clusterv1.GroupVersion.Group, md),
+		unseen:     unseen(ref, md, md.Status.ObservedGeneration),
 		onDelete:   md.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType,
 		deployment: md,
 		belongs:    func(m *clusterv1.Machine) bool { return m.Labels[clusterv1.MachineDeploymentNameLabel] == md.Name },
@@ -49,6 +54,7 @@ func ownerOfSet(set *clusterv1.MachineSet) owner {
 	ref := Reference{"MachineSet", set.Namespace, set.Name, set.Spec.ClusterName}
 	return owner{
 		ref: ref, key: string(set.UID), created: set.CreationTimestamp, conditions: set.Status.Conditions, kept: kept(ref, clusterv1.GroupVersion.Group, set),
+		unseen: unseen(ref, set, set.Status.ObservedGeneration),
 		belongs: func(m *clusterv1.Machine) bool {
 			controller := metav1.GetControllerOfNoCopy(m)
 			return controller != nil && controller.UID == set.UID
@@ -77,7 +83,7 @@ func (o owner) with(kind string, statuses ...metav1.ConditionStatus) *Finding {
 // owner is what a MachineDeployment or MachineSet waits for: what concerns it as a whole first, then its Machines.
 func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 	itself := o.itself()
-	if itself != nil && !isFreeze(itself) {
+	if itself != nil && !isStop(itself) {
 		return itself, nil
 	}
 	// Nothing is created, replaced or drained while the Cluster is not well.
@@ -109,7 +115,7 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 	overdue := o.overdue()
 	switch {
 	case found == nil:
-		found = o.inProgress()
+		found = cmp.Or(o.remaining(), o.unseen)
 		return found, f.reviewUndo(ctx, o, found)
 	case overdue == nil:
 		return found, f.offerUndo(ctx, o, found)
@@ -146,8 +152,6 @@ func (o owner) itself() *Finding {
 	for _, found := range []*Finding{
 		o.with(clusterv1.AvailableCondition, metav1.ConditionUnknown), // no Cluster
 		o.with(policyv1.FrozenCondition, metav1.ConditionTrue),
-		o.with(policyv1.RolledBackCondition, metav1.ConditionFalse),
-		o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse),
 	} {
 		if found != nil {
 			return found
@@ -163,17 +167,24 @@ func (o owner) itself() *Finding {
 // instead.
 func (o owner) blocked() *Finding {
 	for _, kind := range []string{clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition, clusterv1.MachineDeploymentRollingOutCondition} {
-		found := o.with(kind, metav1.ConditionTrue)
-		if found == nil || found.Condition.Reason != policyv1.BlockedReason {
-			continue
-		}
 		if kind == clusterv1.MachineDeploymentRollingOutCondition && o.overdue() != nil {
 			continue
 		}
-		quota(found)
-		return found
+		if found := o.blockedBy(kind); found != nil {
+			return found
+		}
 	}
 	return nil
+}
+
+// blockedBy is the finding of one of these conditions if it is Blocked; nil otherwise.
+func (o owner) blockedBy(kind string) *Finding {
+	found := o.with(kind, metav1.ConditionTrue)
+	if found == nil || found.Condition.Reason != policyv1.BlockedReason {
+		return nil
+	}
+	quota(found)
+	return found
 }
 
 // collect adds each Machine of a Cluster to one of the worst; nil for a Machine that does not count.
@@ -186,6 +197,12 @@ func (f *Finder) collect(ctx context.Context, ref Reference, to func(*clusterv1.
 		}
 		return nil
 	})
+}
+
+// remaining is what an owner is about without a Machine that is not well. Nothing waits for a rollback that failed, an annotation
+// that is not understood, or a spec that no manager has seen.
+func (o owner) remaining() *Finding {
+	return cmp.Or(o.with(policyv1.RolledBackCondition, metav1.ConditionFalse), o.inProgress(), o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse))
 }
 
 // inProgress is a rollout or a change of size without a Machine that is not well.
@@ -252,7 +269,7 @@ func (o owner) needsAction(w *worst) bool {
 // ofOwner is what an owner in a Cluster that is well waits for, with what its Machines wait for.
 func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, error) {
 	if found := o.itself(); found != nil {
-		if isFreeze(found) {
+		if isStop(found) {
 			return found, f.besides(ctx, found, w)
 		}
 		return found, nil
@@ -263,16 +280,20 @@ func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, erro
 	return f.waiting(ctx, o, w)
 }
 
-func isFreeze(found *Finding) bool { return found.Condition.Type == policyv1.FrozenCondition }
+// isStop reports whether an owner is frozen, or paused by its own annotation.
+func isStop(found *Finding) bool {
+	own := found.Condition.Reason == clusterv1.PausedReason && !strings.Contains(found.Condition.Message, clusterPaused)
+	return own || found.Condition.Type == policyv1.FrozenCondition
+}
 
-// besides adds what the Machines of a frozen owner wait for: a freeze says nothing about them, and may be there for them.
-func (f *Finder) besides(ctx context.Context, freeze *Finding, w *worst) error {
+// besides adds what the Machines of an owner wait for that is frozen or paused: that says nothing about them, and may be there for them.
+func (f *Finder) besides(ctx context.Context, stop *Finding, w *worst) error {
 	found, err := f.worstMachine(ctx, w)
 	if found == nil || err != nil {
 		return err
 	}
-	freeze.Facts = append(freeze.Facts, fmt.Sprintf("Besides, %s: %s", found.Object, found.Meaning))
-	freeze.Others = found.Others
+	stop.Facts = append(stop.Facts, fmt.Sprintf("Besides, %s: %s", found.Object, found.Meaning))
+	stop.Others = found.Others
 	return nil
 }
 
@@ -291,10 +312,5 @@ func DeploymentProblem(md *clusterv1.MachineDeployment) *Finding {
 func SetProblem(set *clusterv1.MachineSet) *Finding { return ownerOfSet(set).problem() }
 
 func (o owner) problem() *Finding {
-	for _, found := range []*Finding{o.itself(), o.blocked(), o.inProgress()} {
-		if found != nil {
-			return found
-		}
-	}
-	return nil
+	return cmp.Or(o.itself(), o.blocked(), o.remaining())
 }

@@ -41,6 +41,14 @@ func failingIn(pool, name, reason string) *clusterv1.Machine {
 	return m
 }
 
+// deletedIn is a Machine of a MachineDeployment that is being deleted.
+func deletedIn(pool, name, reason, message string) *clusterv1.Machine {
+	m := machine(name, is(clusterv1.MachineDeletingCondition, "True", reason, message))
+	m.Labels[clusterv1.MachineDeploymentNameLabel] = pool
+	m.DeletionTimestamp, m.Finalizers = new(ago(time.Hour)), []string{clusterv1.MachineFinalizer}
+	return m
+}
+
 // setNamed is a MachineSet without a MachineDeployment.
 func setNamed(name string, conditions ...metav1.Condition) *clusterv1.MachineSet {
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("uid-of-" + name)}}
@@ -76,14 +84,20 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 	c.DeletionTimestamp, c.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
 	kept := poolNamed("a")
 	kept.DeletionTimestamp, kept.Finalizers = new(ago(time.Hour)), []string{"example.com/backup"}
+	blocked := poolNamed("a", is(clusterv1.DeletingCondition, "True", droverpolicyv1.BlockedReason, "a policy"))
+	refused := deletedIn("a", "a-0", clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, `Waiting for SimMachine "i" to be deleted, which the API server refuses: a policy`)
 	for name, test := range map[string]struct {
 		objects []client.Object
 		want    string
 	}{
-		"and what a Machine waits for first": {[]client.Object{kept, failingIn("a", "a-0", "CloudError")}, "Machine a-0"},
-		"as a finalizer of others":           {[]client.Object{kept}, "MachineDeployment a"},
-		"as a pool that is blocked":          {[]client.Object{poolNamed("a", is(clusterv1.DeletingCondition, "True", droverpolicyv1.BlockedReason, "a policy"))}, "MachineDeployment a"},
-		"or itself":                          {[]client.Object{poolNamed("a")}, "Cluster c"},
+		"and what a Machine waits for first":      {[]client.Object{kept, refused}, "Machine a-0"},
+		"before a Machine that is being removed":  {[]client.Object{blocked, deletedIn("a", "a-0", clusterv1.MachineDeletingReason, "")}, "MachineDeployment a"},
+		"before a Machine that is not deleted":    {[]client.Object{blocked, failingIn("a", "a-0", "CloudError")}, "MachineDeployment a"},
+		"before a condition that is of no import": {[]client.Object{poolNamed("a", is(clusterv1.ScalingUpCondition, "True", droverpolicyv1.BlockedReason, "a quota"))}, "Cluster c"},
+		"as a finalizer of others":                {[]client.Object{kept}, "MachineDeployment a"},
+		"as a pool that is blocked":               {[]client.Object{blocked}, "MachineDeployment a"},
+		"or a Machine that is being removed":      {[]client.Object{poolNamed("a"), deletedIn("a", "a-0", clusterv1.MachineDeletingReason, "")}, "Machine a-0"},
+		"or itself":                               {[]client.Object{poolNamed("a")}, "Cluster c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -472,5 +486,101 @@ func TestCommandsAreForAShell(t *testing.T) {
 		if got := command(test.text, test.object); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+// TestWhatNothingWaitsForHidesNoMachine: Machines are created and replaced whatever an annotation of their owner has, or after a
+// rollback that failed, and those of a paused owner go on.
+func TestWhatNothingWaitsForHidesNoMachine(t *testing.T) {
+	t.Parallel()
+	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", "AnnotationsInvalid", "")
+	rollback := is(droverpolicyv1.RolledBackCondition, "False", droverpolicyv1.RevisionNotKeptReason, "")
+	for _, condition := range []metav1.Condition{annotation, rollback} {
+		f := finder(t, nil, poolNamed("a", condition), poolNamed("z"), failingIn("z", "z-0", "CloudError"), cluster())
+		if answer, err := f.Answer(t.Context(), object.Cluster, key("c")); err != nil || answer.Finding == nil || answer.Finding.Object.String() != "Machine z-0" {
+			t.Errorf("the Cluster of a pool with %s: got %+v, error %v", condition.Type, answer.Finding, err)
+		}
+		f = finder(t, nil, poolNamed("a", condition), failingIn("a", "a-0", "CloudError"), cluster())
+		if answer, err := f.Answer(t.Context(), object.MachineDeployment, key("a")); err != nil || answer.Finding == nil || answer.Finding.Object.String() != "Machine a-0" {
+			t.Errorf("a pool with %s and a Machine: got %+v, error %v", condition.Type, answer.Finding, err)
+		}
+		f = finder(t, nil, poolNamed("a", condition), cluster())
+		if answer, err := f.Answer(t.Context(), object.MachineDeployment, key("a")); err != nil || answer.Finding == nil || answer.Finding.Condition.Type != condition.Type {
+			t.Errorf("a pool with %s alone: got %+v, error %v", condition.Type, answer.Finding, err)
+		}
+	}
+	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "MachineDeployment has the cluster.x-k8s.io/paused annotation")
+	f := finder(t, nil, poolNamed("a", paused), failingIn("a", "a-0", "CloudError"), cluster())
+	answer, err := f.Answer(t.Context(), object.MachineDeployment, key("a"))
+	if err != nil || answer.Finding == nil || answer.Finding.Condition.Type != paused.Type || len(answer.Finding.Facts) != 1 || !strings.HasPrefix(answer.Finding.Facts[0], "Besides, Machine a-0: ") {
+		t.Errorf("a paused pool with a Machine: got %+v, error %v", answer.Finding, err)
+	}
+}
+
+// TestNewestSpecThatNoManagerHasSeen is not well, once a manager should have.
+func TestNewestSpecThatNoManagerHasSeen(t *testing.T) {
+	t.Parallel()
+	changed := func(o client.Object, before time.Duration) client.Object {
+		o.SetGeneration(2)
+		entry := metav1.ManagedFieldsEntry{
+			Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: clusterv1.GroupVersion.String(), Time: new(ago(before)),
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+		}
+		ofStatus := entry
+		ofStatus.Manager, ofStatus.Subresource, ofStatus.Time = "drover", "status", new(ago(0))
+		o.SetManagedFields([]metav1.ManagedFieldsEntry{entry, ofStatus})
+		return o
+	}
+	isDeleted := func(o client.Object, before time.Duration) client.Object {
+		o.SetDeletionTimestamp(new(ago(before)))
+		o.SetFinalizers([]string{clusterv1.MachineDeploymentFinalizer})
+		return o
+	}
+	seen := poolNamed("a")
+	seen.Status.ObservedGeneration = 2
+	undeleted := machine("a", is(clusterv1.MachineReadyCondition, "True", "Ready", ""))
+	for name, test := range map[string]struct {
+		object  client.Object
+		kind    object.Kind
+		meaning string
+		actor   reason.Actor
+	}{
+		"a MachineDeployment":                   {changed(poolNamed("a"), time.Hour), object.MachineDeployment, "no manager has acted on its newest spec yet", reason.Installer},
+		"one that was deleted just now":         {isDeleted(changed(poolNamed("a"), 0), time.Second), object.MachineDeployment, "no manager has acted on its deletion yet", reason.Drover},
+		"one whose status has it":               {changed(seen, time.Hour), object.MachineDeployment, "", ""},
+		"a MachineSet":                          {changed(setNamed("a"), time.Hour), object.MachineSet, "no manager has acted on its newest spec yet", reason.Installer},
+		"a MachineDeployment, deleted":          {isDeleted(changed(poolNamed("a"), 0), time.Hour), object.MachineDeployment, "no manager has acted on its deletion yet", reason.Installer},
+		"a Machine, deleted, without condition": {isDeleted(undeleted, time.Hour), object.Machine, "no manager has acted on its deletion yet", reason.Installer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, test.object, cluster()).Answer(t.Context(), test.kind, key("a"))
+			if found := answer.Finding; err != nil || answer.Well != (test.meaning == "") || found != nil && (found.Meaning != test.meaning || found.Actor != test.actor) {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+	if last := specChanged(changed(poolNamed("a"), time.Minute)); !last.Equal(new(ago(time.Minute))) {
+		t.Errorf("the spec changed at %s", last)
+	}
+	c := cluster()
+	answer, err := finder(t, nil, changed(c, time.Hour)).Answer(t.Context(), object.Cluster, key("c"))
+	if err != nil || answer.Finding == nil || answer.Finding.Meaning != "no manager has acted on its newest spec yet" {
+		t.Errorf("a Cluster: got %+v, error %v", answer.Finding, err)
+	}
+}
+
+// TestControlPlaneMachineIsNotDeletedByHand: its provider takes the member out of etcd before.
+func TestControlPlaneMachineIsNotDeletedByHand(t *testing.T) {
+	t.Parallel()
+	m := machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", infrav1.InstanceMissingReason, ""))
+	worker, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+	if err != nil || !worker.deletes() {
+		t.Fatalf("a worker: got %+v, error %v", worker, err)
+	}
+	m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+	if err != nil || found.Command != "" || !strings.Contains(found.Help, "the provider of the control plane") {
+		t.Errorf("got %+v, error %v", found, err)
 	}
 }

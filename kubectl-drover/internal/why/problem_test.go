@@ -45,23 +45,23 @@ func TestTheFirstCauseOfAMachineCounts(t *testing.T) {
 		is(clusterv1.MachineBootstrapConfigReadyCondition, "False", "NotReady", ""), is(clusterv1.PausedCondition, "True", "Paused", ""))
 	m.DeletionTimestamp = new(ago(time.Minute))
 	var got []string
-	for {
+	for range 20 {
 		found := Problem(m)
 		if found == nil {
 			break
 		}
-		got = append(got, found.Condition.Type)
-		if found.Condition.Type == clusterv1.MachineDeletingCondition {
-			m.DeletionTimestamp = nil
+		if found.unreconciled {
+			m.DeletionTimestamp, got = nil, append(got, found.Meaning)
 			continue
 		}
+		got = append(got, found.Condition.Type)
 		for i := range m.Status.Conditions {
 			if c := &m.Status.Conditions[i]; c.Type == found.Condition.Type {
 				c.Status = map[bool]metav1.ConditionStatus{true: "False", false: "True"}[c.Type == clusterv1.PausedCondition]
 			}
 		}
 	}
-	want := []string{"Paused", "Deleting", "BootstrapConfigReady", "InfrastructureReady", "NodeHealthy", "NodeReady", "HealthCheckSucceeded", "Ready", "Available"}
+	want := []string{"Paused", "no manager has acted on its deletion yet", "BootstrapConfigReady", "InfrastructureReady", "NodeHealthy", "NodeReady", "HealthCheckSucceeded", "Ready", "Available"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("causes (-want +got):\n%s", diff)
 	}

@@ -23,14 +23,14 @@ import (
 	"drover.io/kubectl-drover/internal/object"
 )
 
-// firstReconcile is how long the first status of a new object may take.
+// firstReconcile is how long it may take until a manager has acted on a new object or spec.
 const firstReconcile = time.Minute
 
 // Answer answers why for an object.
 func (f *Finder) Answer(ctx context.Context, kind object.Kind, key client.ObjectKey) (Answer, error) {
 	answer, err := f.answer(ctx, kind, key)
 	if found := answer.Finding; found != nil && found.unreconciled && f.Now.Sub(found.Condition.LastTransitionTime.Time) < firstReconcile {
-		found.Actor, found.Help, found.Command = reason.Drover, "it was created just now", ""
+		found.Actor, found.Help, found.Command = reason.Drover, "that was just now", ""
 	}
 	return answer, err
 }
@@ -134,6 +134,8 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
 		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
 		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
+		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time))
+		found.reviewControlPlane(o.GetLabels())
 	}
 	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
 		deferred, err := f.deferred(ctx, o)

@@ -67,9 +67,13 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 // endsByItself reports whether a drain waits for nothing but pods that end by themselves, and for those whose turn comes after
 // them: no line of its message is about another cause, as an eviction that is refused.
 func endsByItself(message string) bool {
+	causes := []string{
+		"waiting for the kubelet to end them", "waiting for completion", "the Namespace is being deleted",
+		"next when the volumes of the Pod before are detached", "next, limited per pass", "later, by drain order",
+	}
 	lines := strings.Split(message, "\n* ")[1:]
 	return len(lines) > 0 && !slices.ContainsFunc(lines, func(line string) bool {
-		return !slices.ContainsFunc([]string{"waiting for the kubelet to end them", "waiting for completion", "later, by drain order"}, func(cause string) bool {
+		return !slices.ContainsFunc(causes, func(cause string) bool {
 			return strings.Contains(line, cause)
 		})
 	})
