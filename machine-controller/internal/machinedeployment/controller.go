@@ -171,7 +171,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
 	result, err := r.rollOut(ctx, s)
-	again, statusErr := r.writeStatus(ctx, before, s)
+	again, statusErr := r.writeStatus(ctx, before, s, err)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -319,11 +319,12 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 			errs = append(errs, r.deleteIfUnchanged(ctx, s.deployment.UID, set, "MachineDeploymentDeleted")) // it may have been released
 		}
 	}
-	if refusal := results.Refusal(kerrors.NewAggregate(errs)); refusal != "" && s.blocked == nil {
+	failed := kerrors.NewAggregate(errs)
+	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
 		s.blocked = errors.New(refusal)
 	}
-	again, err := r.writeStatus(ctx, before, s)
-	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
+	again, err := r.writeStatus(ctx, before, s, failed)
+	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil

@@ -133,6 +133,54 @@ func TestRefusedDeletionOfAMachineSetIsReported(t *testing.T) {
 	}
 }
 
+// TestCountersOfADeploymentThatFailsAreCurrent has a MachineSet that can neither be updated nor deleted: the reconciles fail, each
+// later than the one before, and the last status has just been written when the MachineSet counts differently.
+func TestCountersOfADeploymentThatFailsAreCurrent(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"updated": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := selecting()
+			md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
+			set := setOf(md, "set", md.Spec.Template.Spec.Version)
+			fail := func(o client.Object, otherwise func() error) error {
+				if _, is := o.(*clusterv1.MachineSet); is {
+					return apierrors.NewInternalError(errors.New("a webhook is not available"))
+				}
+				return otherwise()
+			}
+			r := reconcilerWith(t, interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+					return fail(o, func() error { return c.Patch(ctx, o, patch, options...) })
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+					return fail(o, func() error { return c.Delete(ctx, o, options...) })
+				},
+			}, testenv.Cluster(""), md, set)
+			r.setUp()
+			if deleted {
+				if err := r.Client.Delete(t.Context(), md); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, available := range []int32{1, 2, 1} {
+				r.get(t, set)
+				set.Status.Replicas, set.Status.AvailableReplicas = new(int32(3)), &available
+				if err := r.Client.Status().Update(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+				r.get(t, md)
+				if _, err := r.Reconcile(t.Context(), md); err == nil {
+					t.Error("the reconcile is not repeated")
+				}
+				if r.get(t, md); replicaCounts(md).Available != available {
+					t.Errorf("status.availableReplicas is %d, want %d", replicaCounts(md).Available, available)
+				}
+			}
+		})
+	}
+}
+
 // TestDeletionWaitsForUnseenSets deletes a deployment just after it has created a MachineSet that the cache does not show.
 func TestDeletionWaitsForUnseenSets(t *testing.T) {
 	t.Parallel()

@@ -184,7 +184,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	}
 	r.looks.MarkReconciled(set.UID, len(s.machines))
 	result, err := r.reconcile(ctx, s)
-	next, statusErr := r.writeStatus(ctx, before, s)
+	next, statusErr := r.writeStatus(ctx, before, s, err)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -254,7 +254,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
 		s.blocked = errors.New(refusal)
 	}
-	next, err := r.writeStatus(ctx, before, s)
+	next, err := r.writeStatus(ctx, before, s, failed)
 	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}

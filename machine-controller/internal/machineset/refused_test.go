@@ -45,6 +45,20 @@ func withWatch(t *testing.T, c client.Client) client.WithWatch {
 	return wrapped
 }
 
+// reconcileFailing reconciles the set, which fails, and reads what is stored then.
+func (s *stored) reconcileFailing(t *testing.T) {
+	t.Helper()
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reconcile(t.Context(), s.set); err == nil {
+		t.Error("the reconcile is not repeated")
+	}
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // machine reads a Machine of the set.
 func (s *stored) machine(t *testing.T, name string) *clusterv1.Machine {
 	t.Helper()
@@ -98,15 +112,7 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 	s.protect(t, "a", "b")
 	reported := func(kind string) string {
 		t.Helper()
-		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Reconcile(t.Context(), s.set); err == nil {
-			t.Error("the reconcile is not repeated")
-		}
-		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
-			t.Fatal(err)
-		}
+		s.reconcileFailing(t)
 		return conditions.GetMessage(s.set, kind)
 	}
 	if message := reported(clusterv1.MachineSetScalingDownCondition); !strings.Contains(message, "it is protected") {
@@ -117,6 +123,40 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 	}
 	if message := reported(clusterv1.MachineSetDeletingCondition); !strings.Contains(message, "it is protected") {
 		t.Errorf("Deleting: %q", message)
+	}
+}
+
+// TestCountersOfASetThatFailsAreCurrent has a set with a surplus Machine that no one may delete: its reconciles fail, each later than
+// the one before, and the last status has just been written when a Machine becomes unavailable.
+func TestCountersOfASetThatFailsAreCurrent(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"scaled down": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, 3, nil, "a", "b", "c", "e")
+			s.protect(t, "a", "b", "c", "e")
+			s.reconcileFailing(t) // adds the finalizer
+			if deleted {
+				if err := s.client.Delete(t.Context(), s.set); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, step := range []struct {
+				machine string
+				status  metav1.ConditionStatus
+				want    int32
+			}{{"a", metav1.ConditionTrue, 1}, {"b", metav1.ConditionTrue, 2}, {"a", metav1.ConditionFalse, 1}} {
+				m := s.machine(t, step.machine)
+				conditions.Set(m, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: step.status, Reason: "Test"})
+				if err := s.client.Status().Update(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+				s.reconcileFailing(t)
+				if got := replicaCounts(s.set).Available; got != step.want {
+					t.Errorf("%s is %s: status.availableReplicas is %d, want %d", step.machine, step.status, got, step.want)
+				}
+			}
+		})
 	}
 }
 
