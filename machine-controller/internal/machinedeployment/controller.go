@@ -81,7 +81,7 @@ type Reconciler struct {
 	refused      expiring.Map[types.UID, refusal]
 }
 
-// refusal is that the API server refused a step of a generation of a MachineDeployment. The step is tried again after a while, and
+// refusal is why an action for a generation of a MachineDeployment could not be applied. It is tried again after a while, and
 // the conditions have the error until then: otherwise they would change twice with each attempt.
 type refusal struct {
 	generation int64
@@ -105,6 +105,8 @@ type state struct {
 	missingTemplate string
 	// blocked is why the MachineSets cannot be reconciled.
 	blocked error
+	// notApplied is why an action of the decision cannot be applied, as was found out now or a moment ago.
+	notApplied error
 	// notPropagated is why the current MachineSet did not get all of what changes in place. The rollout continues.
 	notPropagated error
 }
@@ -183,6 +185,9 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right without all MachineSets
 	}
+	if last, was := r.refused.Get(s.deployment.UID); was && last.generation == s.deployment.Generation {
+		s.notApplied = last.err
+	}
 	if r.countUnseen(ctx, s) > 0 {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
@@ -210,10 +215,12 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		if wait := s.decision.Wait; wait.On != "" {
 			ctrl.LoggerFrom(ctx).V(1).Info("rollout is waiting", "reason", string(wait.On), "message", wait.Message)
 		}
+		if len(state.Unseen) == 0 {
+			s.notApplied = nil // what could not be applied is not wanted any more
+		}
 		return r.nextRequeue(s), nil
 	}
-	if last, was := r.refused.Get(s.deployment.UID); was && last.generation == s.deployment.Generation {
-		s.blocked = last.err
+	if s.notApplied != nil {
 		return r.nextRequeue(s), nil
 	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
@@ -225,10 +232,14 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	r.steps.Mark(s.deployment.UID)
 	var errs []error
 	for _, action := range s.decision.Actions {
-		errs = append(errs, r.apply(ctx, s, action))
+		err := r.apply(ctx, s, action)
+		if s.notApplied == nil && results.IsRefused(err) {
+			s.notApplied = err
+		}
+		errs = append(errs, err)
 	}
-	if s.blocked != nil {
-		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.blocked})
+	if s.notApplied != nil {
+		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied})
 	}
 	return r.nextRequeue(s), kerrors.NewAggregate(errs)
 }
@@ -268,7 +279,7 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	case rollout.WaitBlocked:
 		result.RequeueAfter = safety.RetryPeriod
 	}
-	if s.blocked != nil || s.notPropagated != nil { // the API server may accept later what it has refused
+	if s.notApplied != nil || s.notPropagated != nil { // the API server may accept later what it has refused
 		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
 	}
 	if again := s.freeze.RequeueAfter; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {

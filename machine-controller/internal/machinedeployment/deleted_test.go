@@ -8,16 +8,19 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -90,17 +93,36 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	if err := r.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
-	written := ""
-	for range 3 {
+	clock := clocktesting.NewFakePassiveClock(epoch)
+	r.refused.Clock = clock
+	for i, pass := range []struct {
+		after    time.Duration
+		changed  bool // to another generation
+		refusals int
+	}{
+		{0, false, 1},
+		{0, false, 1},
+		{safety.RetryPeriod - 1, false, 1},
+		{safety.RetryPeriod, false, 2},
+		{safety.RetryPeriod, false, 2},
+		{safety.RetryPeriod, true, 3},
+	} {
+		clock.SetTime(epoch.Add(pass.after))
 		r.get(t, md)
-		_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again after a while
-		if r.get(t, md); written != "" && md.ResourceVersion != written {
-			t.Error("the MachineDeployment was written again")
+		if pass.changed {
+			md.Spec.Replicas = new(int32(4))
+			if err := r.Client.Update(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
 		}
-		written = md.ResourceVersion
-	}
-	if refusals != 1 {
-		t.Errorf("the MachineSet was requested %d times, want once", refusals)
+		written := md.ResourceVersion
+		_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again after a while
+		if r.get(t, md); i > 0 && !pass.changed && md.ResourceVersion != written {
+			t.Errorf("pass %d: the MachineDeployment was written again", i)
+		}
+		if refusals != pass.refusals {
+			t.Errorf("pass %d: the MachineSet was requested %d times, want %d", i, refusals, pass.refusals)
+		}
 	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "exceeded quota") {
 		t.Errorf("the condition Available has the message %q", message)

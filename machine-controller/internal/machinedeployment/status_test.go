@@ -73,13 +73,14 @@ func TestStatus(t *testing.T) {
 	const changed = "\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""
 	atRest := [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, ""}}
 	for name, test := range map[string]struct {
-		sets      []*clusterv1.MachineSet
-		stale     int
-		failure   error
-		wait      rollout.Wait
-		available statusAndReason
-		rest      [3]statusAndReason // rolling out, scaling up, scaling down
-		phase     clusterv1.MachineDeploymentPhase
+		sets       []*clusterv1.MachineSet
+		stale      int
+		failure    error
+		notApplied error
+		wait       rollout.Wait
+		available  statusAndReason
+		rest       [3]statusAndReason // rolling out, scaling up, scaling down
+		phase      clusterv1.MachineDeploymentPhase
 	}{
 		"at rest": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, available: statusAndReason{"True", good, ""}, rest: atRest, phase: clusterv1.MachineDeploymentPhaseRunning,
@@ -131,7 +132,8 @@ func TestStatus(t *testing.T) {
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 		"rolling, but its new set is refused": {
-			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, failure: errors.New("creating MachineSet: no quota"), available: statusAndReason{"False", bad, "creating MachineSet: no quota"},
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, notApplied: errors.New("creating MachineSet: no quota"),
+			available: statusAndReason{"False", bad, "2 available replicas, at least 3 required; creating MachineSet: no quota"},
 			rest: [3]statusAndReason{
 				{"True", policyv1.BlockedReason, "Rolling out 2 not up-to-date replicas; creating MachineSet: no quota" + changed},
 				{"True", policyv1.BlockedReason, "Scaling up from 2 to 3 replicas is blocked: creating MachineSet: no quota"}, {"False", notDown, ""},
@@ -165,7 +167,7 @@ func TestStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, decision: rollout.Decision{Wait: test.wait}}
+			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, notApplied: test.notApplied, decision: rollout.Decision{Wait: test.wait}}
 			for range test.stale {
 				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
 			}
