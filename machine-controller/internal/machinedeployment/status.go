@@ -4,6 +4,7 @@
 package machinedeployment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -76,7 +77,7 @@ func setStatus(s *state, now time.Time) {
 	setScalingUp(s)
 	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
-		Blocked: blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition),
+		Blocked: cmp.Or(text(s.blocked), text(s.notApplied), blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition)),
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
 	notDeleted := s.blocked

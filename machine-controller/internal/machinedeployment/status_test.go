@@ -147,6 +147,21 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
+		"shrinking, but its set may not be changed": {
+			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, notApplied: errors.New("updating MachineSet: it is protected"), available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"False", notRolling, "updating MachineSet: it is protected"}, {"False", notUp, ""},
+				{"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: updating MachineSet: it is protected"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
+		"shrinking, but a set is another manager's": {
+			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, failure: errors.New("another manager's"), available: statusAndReason{"False", bad, "another manager's"},
+			rest: [3]statusAndReason{
+				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: another manager's"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
 		"slow to delete": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: statusAndReason{"True", good, ""},
 			rest:  [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, "2 Machines have been deleting for more than 15m"}},

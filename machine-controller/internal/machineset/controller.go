@@ -194,6 +194,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 // reconcile runs the phases, unless one of the Machines belongs to another manager: no count is right without it.
 func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result, error) {
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines); s.blocked != nil {
+		s.scaleDownBlocked = s.blocked.Error()
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition
 	}
 	var err error
@@ -253,6 +254,9 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	})
 	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
 		s.blocked = errors.New(refusal)
+	}
+	if s.blocked != nil {
+		s.scaleDownBlocked = s.blocked.Error()
 	}
 	next, err := r.writeStatus(ctx, before, s, failed)
 	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {

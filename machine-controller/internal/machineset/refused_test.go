@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // protect refuses the deletion of Machines, as an admission policy does.
@@ -105,25 +107,37 @@ func TestProtectedUnhealthyMachineLeavesItsPlaceToAnother(t *testing.T) {
 	}
 }
 
-// TestRefusedDeletionsAreReported scales a set down, and deletes it, whose Machines no one may delete.
+// TestRefusedDeletionsAreReported scales a set down, and deletes it, whose Machines no one may delete. The first of them is named, in
+// whatever order the cache has them.
 func TestRefusedDeletionsAreReported(t *testing.T) {
 	t.Parallel()
-	s := store(t, 1, nil, "a", "b")
-	s.protect(t, "a", "b")
-	reported := func(kind string) string {
+	s := store(t, 1, nil, "a", "b", "c")
+	s.protect(t, "a", "b", "c")
+	s.Client = interceptor.NewClient(withWatch(t, s.Client), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if machines, is := list.(*clusterv1.MachineList); is {
+				slices.Reverse(machines.Items)
+			}
+			return err
+		},
+	})
+	s.reconcileFailing(t)
+	check := func(kind string, message string) {
 		t.Helper()
-		s.reconcileFailing(t)
-		return conditions.GetMessage(s.set, kind)
+		got := conditions.Get(s.set, kind)
+		if got.Status != metav1.ConditionTrue || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, message) {
+			t.Errorf("%s: %+v", kind, got)
+		}
 	}
-	if message := reported(clusterv1.MachineSetScalingDownCondition); !strings.Contains(message, "it is protected") {
-		t.Errorf("ScalingDown: %q", message)
-	}
+	check(clusterv1.MachineSetScalingDownCondition, "it is protected")
 	if err := s.client.Delete(t.Context(), s.set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	if message := reported(clusterv1.MachineSetDeletingCondition); !strings.Contains(message, "it is protected") {
-		t.Errorf("Deleting: %q", message)
-	}
+	s.reconcileFailing(t)
+	const first = `deleting Machine "a": machines.cluster.x-k8s.io "a" is forbidden: it is protected`
+	check(clusterv1.MachineSetDeletingCondition, first)
+	check(clusterv1.MachineSetScalingDownCondition, first)
 }
 
 // TestCountersOfASetThatFailsAreCurrent has a set with a surplus Machine that no one may delete: its reconciles fail, each later than
