@@ -323,6 +323,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	if r.countUnseen(ctx, s) == 0 && len(s.sets) == 0 {
 		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachineSetsLeft")
 	}
+	slices.SortFunc(s.sets, byName) // so that one refusal of several is named
 	s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets)
 	var errs []error
 	for _, set := range s.sets {

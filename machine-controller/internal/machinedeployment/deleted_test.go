@@ -6,6 +6,7 @@ package machinedeployment
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,20 +130,21 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	}
 }
 
-// TestRefusedDeletionOfAMachineSetIsReported deletes a deployment with a MachineSet that an admission policy protects.
-func TestRefusedDeletionOfAMachineSetIsReported(t *testing.T) {
+// TestRefusedDeletionOfMachineSetsIsReported deletes a deployment with MachineSets that an admission policy protects. The first of them
+// is named, in whatever order the cache has them.
+func TestRefusedDeletionOfMachineSetsIsReported(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
-	set := setOf(md, "set", "v1.36.1")
-	r := reconcilerWith(t, interceptor.Funcs{
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			if _, is := o.(*clusterv1.MachineSet); is {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, o.GetName(), errors.New("it is protected"))
-			}
-			return c.Delete(ctx, o, options...)
-		},
-	}, testenv.Cluster(""), md, set)
+	funcs := (&protection{names: []string{"a", "b", "c"}}).funcs()
+	funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		if sets, is := list.(*clusterv1.MachineSetList); is {
+			slices.Reverse(sets.Items)
+		}
+		return err
+	}
+	r := reconcilerWith(t, funcs, testenv.Cluster(""), md, setOf(md, "a", "v1.36.1"), setOf(md, "b", "v1.36.1"), setOf(md, "c", "v1.36.1"))
 	r.setUp()
 	if err := r.Client.Delete(t.Context(), md); err != nil {
 		t.Fatal(err)
@@ -150,7 +152,7 @@ func TestRefusedDeletionOfAMachineSetIsReported(t *testing.T) {
 	r.get(t, md)
 	_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again
 	r.get(t, md)
-	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, "it is protected") {
+	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `"a" is forbidden: it is protected`) {
 		t.Errorf("the condition Deleting has the message %q", message)
 	}
 }
