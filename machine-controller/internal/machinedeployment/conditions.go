@@ -104,9 +104,14 @@ func blockedRollout(s *state) string {
 		current := slices.DeleteFunc(slices.Clone(s.sets), func(set *clusterv1.MachineSet) bool { return supersededSet(s, set) })
 		return blockedSet(current, clusterv1.MachineSetScalingUpCondition)
 	case wait.On == rollout.WaitingForMachineSet:
-		return blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition)
+		return blockedDeletion(s.sets)
 	}
 	return ""
+}
+
+// blockedDeletion is why the first MachineSet that cannot, by name, does not delete Machines, be it scaled down or deleted itself.
+func blockedDeletion(sets []*clusterv1.MachineSet) string {
+	return cmp.Or(blockedSet(sets, clusterv1.MachineSetScalingDownCondition), blockedSet(sets, clusterv1.DeletingCondition))
 }
 
 // blockedSet is the message of the first MachineSet, by name, whose condition of a type is Blocked, with its name; empty if there

@@ -77,7 +77,7 @@ func setStatus(s *state, now time.Time) {
 	setScalingUp(s)
 	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
-		Blocked: cmp.Or(text(s.blocked), text(s.notApplied), blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition)),
+		Blocked: cmp.Or(text(s.blocked), text(s.notApplied), blockedDeletion(s.sets)),
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
 	notDeleted := s.blocked

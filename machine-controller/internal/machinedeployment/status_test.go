@@ -131,6 +131,15 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
+		"rolling, but an old set cannot be deleted": {
+			sets: []*clusterv1.MachineSet{blockedSetWith("6", 4, 4, clusterv1.DeletingCondition)},
+			wait: rollout.Wait{On: rollout.WaitingForMachineSet, Message: "not shown"}, available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"True", policyv1.BlockedReason, "Rolling out 4 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""},
+				{"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-6: no quota"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
 		"rolling, but its new set is refused": {
 			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, notApplied: errors.New("creating MachineSet: no quota"),
 			available: statusAndReason{"False", bad, "2 available replicas, at least 3 required; creating MachineSet: no quota"},
