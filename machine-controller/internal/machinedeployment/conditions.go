@@ -228,10 +228,10 @@ func text(err error) string {
 
 func byName(a, b *clusterv1.MachineSet) int { return strings.Compare(a.Name, b.Name) }
 
-// desiredReplicas is 0 for a MachineDeployment that is being deleted.
+// desiredReplicas is 0 for a MachineDeployment that is being deleted. One whose size is not known keeps what it has.
 func desiredReplicas(md *clusterv1.MachineDeployment) int32 {
-	if !md.DeletionTimestamp.IsZero() || md.Spec.Replicas == nil {
+	if !md.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	return *md.Spec.Replicas
+	return ptr.Deref(md.Spec.Replicas, ptr.Deref(md.Status.Replicas, 0))
 }

@@ -213,6 +213,19 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestUnknownSizeScalesNothing has MachineSets of which the default of spec.replicas cannot be derived.
+func TestUnknownSizeScalesNothing(t *testing.T) {
+	t.Parallel()
+	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, blocked: errors.New("invalid sizes")}
+	s.deployment.Spec.Replicas = nil
+	setStatus(s, epoch)
+	for _, kind := range []string{clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentScalingDownCondition} {
+		if got := statusAndReasonOf(s.deployment, kind); got.Status != metav1.ConditionFalse || got.Message != "" {
+			t.Errorf("%s is %+v", kind, got)
+		}
+	}
+}
+
 func TestStatusSums(t *testing.T) {
 	t.Parallel()
 	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{setWith("6", 2, 1), setWith("7", 3, 2), {}}}
