@@ -22,7 +22,7 @@ func machineDeployment() []Entry {
 			reason{clusterv1.MachineDeploymentAvailableInternalErrorReason, "Unknown", "the Cluster does not exist", Operator, "create the Cluster, or delete the MachineDeployment", ""},
 		),
 		condition(deploymentKind, clusterv1.MachineDeploymentRollingOutCondition,
-			reason{clusterv1.MachineDeploymentNotRollingOutReason, "False", "no Machines of an older template are left", Nobody, "", ""},
+			reason{clusterv1.MachineDeploymentNotRollingOutReason, "False", "no Machines of an older template are left; a message has which change of a MachineSet is refused", Nobody, "", ""},
 			reason{clusterv1.MachineDeploymentRollingOutReason, "True", "Machines of an older template are being replaced; the message has what the rollout waits for, and why they are replaced", Drover,
 				"wait, or roll back if the new template is wrong", "kubectl drover watch machinedeployment/{name} --namespace {namespace}"},
 			blocked("Machines of an older template are left, and cannot be replaced"),

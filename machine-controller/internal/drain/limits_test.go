@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -265,12 +266,14 @@ func TestFailsOnEndlessPodList(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded: the workload cluster chooses the UIDs of its Node and of its Pods.
+// TestRefusalsAreBounded: the workload cluster chooses the UIDs of its Node and of its Pods. Those of a Machine that is gone before its
+// Node was drained are dropped after a while.
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("a")
-	d := &Drainer{}
+	d, clock := &Drainer{}, clocktesting.NewFakePassiveClock(time.Now())
+	d.refused.Clock = clock
 	for n := range 3 {
 		req := s.request()
 		req.Machine, req.Node = "machine", req.Node.DeepCopy()
@@ -285,6 +288,10 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if kept := d.refused.Len(); kept != 1 {
 			t.Errorf("after %d passes the refusals of %d Nodes are kept of one Machine", n+1, kept)
 		}
+	}
+	clock.SetTime(time.Now().Add(rememberedFor))
+	if kept := d.refused.Len(); kept != 0 {
+		t.Errorf("the refusals of %d Machines are kept for more than %s", kept, rememberedFor)
 	}
 	all := refusals{}
 	all.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(strings.Repeat("x", 1<<20))}})

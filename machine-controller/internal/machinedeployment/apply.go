@@ -55,9 +55,6 @@ func (r *Reconciler) apply(ctx context.Context, s *state, action rollout.Action)
 		return r.deleteIfUnchanged(ctx, s.deployment.UID, set, action.Reason)
 	}
 	if err := r.updateSet(ctx, set, wanted); err != nil {
-		if results.IsRefused(err) {
-			s.blocked = fmt.Errorf("updating MachineSet %q: %w", set.Name, err)
-		}
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
 	log := ctrl.LoggerFrom(ctx).WithValues("MachineSet", klog.KObj(set), "reason", action.Reason)
@@ -100,7 +97,8 @@ func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.Machi
 // leads to AlreadyExists and not to a second MachineSet.
 func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Action) error {
 	md, now := s.deployment, r.Clock.Now()
-	if s.blocked = machinename.Check(md.Spec.MachineNaming.Template); s.blocked != nil {
+	if err := machinename.Check(md.Spec.MachineNaming.Template); err != nil {
+		s.notApplied = err
 		return nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
@@ -114,11 +112,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			err = fmt.Errorf("creating MachineSet: %w", err)
-			if results.IsRefused(err) {
-				s.blocked = err
-			}
-			return err
+			return fmt.Errorf("creating MachineSet: %w", err)
 		}
 		found := &clusterv1.MachineSet{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(set), found); err != nil {
@@ -130,8 +124,8 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 			return nil
 		}
 	}
-	s.blocked = fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
-	return s.blocked
+	s.notApplied = fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
+	return s.notApplied
 }
 
 // newSet returns the MachineSet for the present template.

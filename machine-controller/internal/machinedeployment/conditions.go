@@ -60,13 +60,19 @@ func setAvailable(s *state) {
 		if limits.Unavailable > 0 {
 			condition.Message += fmt.Sprintf(" (spec.rollout.strategy.rollingUpdate.maxUnavailable allows %d of %d to be unavailable)", limits.Unavailable, desired)
 		}
+		if s.notApplied != nil {
+			condition.Message += "; " + s.notApplied.Error()
+		}
 	}
 	conditions.Set(md, condition)
 }
 
-// setRollingOut reports whether Machines of an older template are left, and what the rollout waits for.
+// setRollingOut reports whether Machines of an older template are left, and what the rollout waits for. Without any, an action on
+// a superseded MachineSet may be left that is refused.
 func setRollingOut(s *state) {
-	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRollingOutCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRollingOutReason}
+	condition := metav1.Condition{
+		Type: clusterv1.MachineDeploymentRollingOutCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRollingOutReason, Message: text(s.notApplied),
+	}
 	if old := superseded(s); old > 0 {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
 		condition.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", old)
@@ -90,17 +96,22 @@ func setRollingOut(s *state) {
 // blockedRollout is why a rollout with nothing to do does not continue by itself; empty if it does.
 func blockedRollout(s *state) string {
 	switch wait := s.decision.Wait; {
-	case s.blocked != nil:
-		return s.blocked.Error()
+	case s.blocked != nil || s.notApplied != nil:
+		return cmp.Or(s.blocked, s.notApplied).Error()
 	case wait.On == rollout.WaitBlocked:
 		return wait.Message
 	case wait.On == rollout.WaitingForNewMachines:
 		current := slices.DeleteFunc(slices.Clone(s.sets), func(set *clusterv1.MachineSet) bool { return supersededSet(s, set) })
 		return blockedSet(current, clusterv1.MachineSetScalingUpCondition)
 	case wait.On == rollout.WaitingForMachineSet:
-		return blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition)
+		return blockedDeletion(s.sets)
 	}
 	return ""
+}
+
+// blockedDeletion is why the first MachineSet that cannot, by name, does not delete Machines, be it scaled down or deleted itself.
+func blockedDeletion(sets []*clusterv1.MachineSet) string {
+	return cmp.Or(blockedSet(sets, clusterv1.MachineSetScalingDownCondition), blockedSet(sets, clusterv1.DeletingCondition))
 }
 
 // blockedSet is the message of the first MachineSet, by name, whose condition of a type is Blocked, with its name; empty if there
@@ -178,7 +189,7 @@ func setScalingUp(s *state) {
 	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), s.freeze.Message); blocked != "" {
+		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), text(s.notApplied), s.freeze.Message); blocked != "" {
 			condition.Reason = policyv1.BlockedReason
 			condition.Message += " is blocked: " + blocked
 		}
@@ -217,10 +228,10 @@ func text(err error) string {
 
 func byName(a, b *clusterv1.MachineSet) int { return strings.Compare(a.Name, b.Name) }
 
-// desiredReplicas is 0 for a MachineDeployment that is being deleted.
+// desiredReplicas is 0 for a MachineDeployment that is being deleted. One whose size is not known keeps what it has.
 func desiredReplicas(md *clusterv1.MachineDeployment) int32 {
-	if !md.DeletionTimestamp.IsZero() || md.Spec.Replicas == nil {
+	if !md.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	return *md.Spec.Replicas
+	return ptr.Deref(md.Spec.Replicas, ptr.Deref(md.Status.Replicas, 0))
 }

@@ -81,7 +81,7 @@ type Reconciler struct {
 	refused      expiring.Map[types.UID, refusal]
 }
 
-// refusal is that the API server refused a step of a generation of a MachineDeployment. The step is tried again after a while, and
+// refusal is why an action for a generation of a MachineDeployment could not be applied. It is tried again after a while, and
 // the conditions have the error until then: otherwise they would change twice with each attempt.
 type refusal struct {
 	generation int64
@@ -105,6 +105,8 @@ type state struct {
 	missingTemplate string
 	// blocked is why the MachineSets cannot be reconciled.
 	blocked error
+	// notApplied is why an action of the decision cannot be applied, as was found out now or a moment ago.
+	notApplied error
 	// notPropagated is why the current MachineSet did not get all of what changes in place. The rollout continues.
 	notPropagated error
 }
@@ -171,7 +173,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
 	result, err := r.rollOut(ctx, s)
-	again, statusErr := r.writeStatus(ctx, before, s)
+	again, statusErr := r.writeStatus(ctx, before, s, err)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -182,6 +184,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, error) {
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right without all MachineSets
+	}
+	if last, was := r.refused.Get(s.deployment.UID); was && last.generation == s.deployment.Generation {
+		s.notApplied = last.err
 	}
 	if r.countUnseen(ctx, s) > 0 {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
@@ -210,10 +215,12 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		if wait := s.decision.Wait; wait.On != "" {
 			ctrl.LoggerFrom(ctx).V(1).Info("rollout is waiting", "reason", string(wait.On), "message", wait.Message)
 		}
+		if len(state.Unseen) == 0 {
+			s.notApplied = nil // what could not be applied is not wanted any more
+		}
 		return r.nextRequeue(s), nil
 	}
-	if last, was := r.refused.Get(s.deployment.UID); was && last.generation == s.deployment.Generation {
-		s.blocked = last.err
+	if s.notApplied != nil {
 		return r.nextRequeue(s), nil
 	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
@@ -225,10 +232,14 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	r.steps.Mark(s.deployment.UID)
 	var errs []error
 	for _, action := range s.decision.Actions {
-		errs = append(errs, r.apply(ctx, s, action))
+		err := r.apply(ctx, s, action)
+		if s.notApplied == nil && results.IsRefused(err) {
+			s.notApplied = err
+		}
+		errs = append(errs, err)
 	}
-	if s.blocked != nil {
-		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.blocked})
+	if s.notApplied != nil {
+		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied})
 	}
 	return r.nextRequeue(s), kerrors.NewAggregate(errs)
 }
@@ -268,7 +279,7 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	case rollout.WaitBlocked:
 		result.RequeueAfter = safety.RetryPeriod
 	}
-	if s.blocked != nil || s.notPropagated != nil { // the API server may accept later what it has refused
+	if s.notApplied != nil || s.notPropagated != nil { // the API server may accept later what it has refused
 		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
 	}
 	if again := s.freeze.RequeueAfter; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
@@ -312,6 +323,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	if r.countUnseen(ctx, s) == 0 && len(s.sets) == 0 {
 		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachineSetsLeft")
 	}
+	slices.SortFunc(s.sets, byName) // so that one refusal of several is named
 	s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets)
 	var errs []error
 	for _, set := range s.sets {
@@ -319,11 +331,12 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 			errs = append(errs, r.deleteIfUnchanged(ctx, s.deployment.UID, set, "MachineDeploymentDeleted")) // it may have been released
 		}
 	}
-	if refusal := results.Refusal(kerrors.NewAggregate(errs)); refusal != "" && s.blocked == nil {
+	failed := kerrors.NewAggregate(errs)
+	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
 		s.blocked = errors.New(refusal)
 	}
-	again, err := r.writeStatus(ctx, before, s)
-	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
+	again, err := r.writeStatus(ctx, before, s, failed)
+	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil

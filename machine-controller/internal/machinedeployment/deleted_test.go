@@ -6,18 +6,22 @@ package machinedeployment
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -90,37 +94,57 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	if err := r.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
-	written := ""
-	for range 3 {
+	clock := clocktesting.NewFakePassiveClock(epoch)
+	r.refused.Clock = clock
+	for i, pass := range []struct {
+		after    time.Duration
+		changed  bool // to another generation
+		refusals int
+	}{
+		{0, false, 1},
+		{0, false, 1},
+		{safety.RetryPeriod - 1, false, 1},
+		{safety.RetryPeriod, false, 2},
+		{safety.RetryPeriod, false, 2},
+		{safety.RetryPeriod, true, 3},
+	} {
+		clock.SetTime(epoch.Add(pass.after))
 		r.get(t, md)
-		_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again after a while
-		if r.get(t, md); written != "" && md.ResourceVersion != written {
-			t.Error("the MachineDeployment was written again")
+		if pass.changed {
+			md.Spec.Replicas = new(int32(4))
+			if err := r.Client.Update(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
 		}
-		written = md.ResourceVersion
-	}
-	if refusals != 1 {
-		t.Errorf("the MachineSet was requested %d times, want once", refusals)
+		written := md.ResourceVersion
+		_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again after a while
+		if r.get(t, md); i > 0 && !pass.changed && md.ResourceVersion != written {
+			t.Errorf("pass %d: the MachineDeployment was written again", i)
+		}
+		if refusals != pass.refusals {
+			t.Errorf("pass %d: the MachineSet was requested %d times, want %d", i, refusals, pass.refusals)
+		}
 	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "exceeded quota") {
 		t.Errorf("the condition Available has the message %q", message)
 	}
 }
 
-// TestRefusedDeletionOfAMachineSetIsReported deletes a deployment with a MachineSet that an admission policy protects.
-func TestRefusedDeletionOfAMachineSetIsReported(t *testing.T) {
+// TestRefusedDeletionOfMachineSetsIsReported deletes a deployment with MachineSets that an admission policy protects. The first of them
+// is named, in whatever order the cache has them.
+func TestRefusedDeletionOfMachineSetsIsReported(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
-	set := setOf(md, "set", "v1.36.1")
-	r := reconcilerWith(t, interceptor.Funcs{
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			if _, is := o.(*clusterv1.MachineSet); is {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, o.GetName(), errors.New("it is protected"))
-			}
-			return c.Delete(ctx, o, options...)
-		},
-	}, testenv.Cluster(""), md, set)
+	funcs := (&protection{names: []string{"a", "b", "c"}}).funcs()
+	funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		if sets, is := list.(*clusterv1.MachineSetList); is {
+			slices.Reverse(sets.Items)
+		}
+		return err
+	}
+	r := reconcilerWith(t, funcs, testenv.Cluster(""), md, setOf(md, "a", "v1.36.1"), setOf(md, "b", "v1.36.1"), setOf(md, "c", "v1.36.1"))
 	r.setUp()
 	if err := r.Client.Delete(t.Context(), md); err != nil {
 		t.Fatal(err)
@@ -128,8 +152,56 @@ func TestRefusedDeletionOfAMachineSetIsReported(t *testing.T) {
 	r.get(t, md)
 	_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again
 	r.get(t, md)
-	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, "it is protected") {
+	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `"a" is forbidden: it is protected`) {
 		t.Errorf("the condition Deleting has the message %q", message)
+	}
+}
+
+// TestCountersOfADeploymentThatFailsAreCurrent has a MachineSet that can neither be updated nor deleted: the reconciles fail, each
+// later than the one before, and the last status has just been written when the MachineSet counts differently.
+func TestCountersOfADeploymentThatFailsAreCurrent(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"updated": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := selecting()
+			md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
+			set := setOf(md, "set", md.Spec.Template.Spec.Version)
+			fail := func(o client.Object, otherwise func() error) error {
+				if _, is := o.(*clusterv1.MachineSet); is {
+					return apierrors.NewInternalError(errors.New("a webhook is not available"))
+				}
+				return otherwise()
+			}
+			r := reconcilerWith(t, interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+					return fail(o, func() error { return c.Patch(ctx, o, patch, options...) })
+				},
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+					return fail(o, func() error { return c.Delete(ctx, o, options...) })
+				},
+			}, testenv.Cluster(""), md, set)
+			r.setUp()
+			if deleted {
+				if err := r.Client.Delete(t.Context(), md); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, available := range []int32{1, 2, 1} {
+				r.get(t, set)
+				set.Status.Replicas, set.Status.AvailableReplicas = new(int32(3)), &available
+				if err := r.Client.Status().Update(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+				r.get(t, md)
+				if _, err := r.Reconcile(t.Context(), md); err == nil {
+					t.Error("the reconcile is not repeated")
+				}
+				if r.get(t, md); replicaCounts(md).Available != available {
+					t.Errorf("status.availableReplicas is %d, want %d", replicaCounts(md).Available, available)
+				}
+			}
+		})
 	}
 }
 

@@ -174,7 +174,7 @@ func TestTransitionsAreLogged(t *testing.T) {
 				s.freeze.Reason, s.freeze.Message = policyv1.OvershootReason, "too many"
 			}
 			r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
-			if _, err := r.writeStatus(ctx, md.DeepCopy(), s); (err != nil) != refused {
+			if _, err := r.writeStatus(ctx, md.DeepCopy(), s, nil); (err != nil) != refused {
 				t.Error(err)
 			}
 		})

@@ -4,14 +4,28 @@
 package machinedeployment
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -54,5 +68,173 @@ func TestWhatNoMachineSetCanHaveIsReported(t *testing.T) {
 				t.Errorf("the message of Available is %q", message)
 			}
 		})
+	}
+}
+
+// protection refuses to update and to delete the MachineSets of some names, as an admission policy does, and counts that.
+type protection struct {
+	names    []string
+	refusals int
+}
+
+func (p *protection) check(o client.Object) error {
+	if _, is := o.(*clusterv1.MachineSet); !is || !slices.Contains(p.names, o.GetName()) {
+		return nil
+	}
+	p.refusals++
+	return apierrors.NewForbidden(clusterv1.GroupVersion.WithResource("machinesets").GroupResource(), o.GetName(), errors.New("it is protected"))
+}
+
+func (p *protection) funcs() interceptor.Funcs {
+	return interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if err := p.check(o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, patch, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if err := p.check(o); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, options...)
+		},
+	}
+}
+
+// follow writes the status of a MachineSet that has followed its spec.
+func (r *Reconciler) follow(t *testing.T, set *clusterv1.MachineSet) {
+	t.Helper()
+	r.get(t, set)
+	n := set.Spec.Replicas
+	set.Status.ObservedGeneration = set.Generation
+	set.Status.Replicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas, set.Status.UpToDateReplicas = n, n, n, n
+	if err := r.Client.Status().Update(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProtectedOldSetIsReported has an empty MachineSet of an older template that may not be changed: every Machine is available, and
+// the attempts are few.
+func TestProtectedOldSetIsReported(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from, to     int32
+		historyLimit string
+		message      string
+	}{
+		"it is updated after a change of size": {3, 4, "2", `updating MachineSet "old"`},
+		"it is deleted":                        {0, 0, "0", `deleting MachineSet "old"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := selecting()
+			md.Spec.Replicas = &test.from
+			old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
+			old.Spec.Replicas, current.Spec.Replicas = new(int32(0)), &test.from
+			policy := &protection{}
+			r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
+			r.setUp()
+			clock := clocktesting.NewFakePassiveClock(epoch)
+			r.refused.Clock = clock
+			reconcile := func() error {
+				r.follow(t, old)
+				r.follow(t, current)
+				r.get(t, md)
+				r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
+				_, err := r.Reconcile(t.Context(), md)
+				return err
+			}
+			for range 2 { // the MachineSets have what changes in place
+				if err := reconcile(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			policy.names = []string{"old"}
+			md.Spec.Replicas = &test.to
+			metav1.SetMetaDataAnnotation(&md.ObjectMeta, revision.HistoryLimitAnnotation, test.historyLimit)
+			if err := r.Client.Update(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
+			for _, pass := range []struct {
+				after    time.Duration
+				refusals int
+			}{{0, 1}, {0, 1}, {0, 1}, {safety.RetryPeriod - 1, 1}, {safety.RetryPeriod, 2}, {safety.RetryPeriod, 2}} {
+				clock.SetTime(epoch.Add(pass.after))
+				before := policy.refusals
+				if err := reconcile(); (err != nil) != (policy.refusals > before) {
+					t.Errorf("after %s: error %v", pass.after, err)
+				}
+				if policy.refusals != pass.refusals {
+					t.Errorf("after %s: %d attempts, want %d", pass.after, policy.refusals, pass.refusals)
+				}
+				if pass.refusals == 1 && policy.refusals > before {
+					continue // the current MachineSet has not grown yet
+				}
+				r.get(t, md)
+				got := statusAndReasonOf(md, clusterv1.MachineDeploymentRollingOutCondition)
+				if !conditions.IsTrue(md, clusterv1.MachineDeploymentAvailableCondition) || got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, test.message) {
+					t.Errorf("after %s: Available is %+v, RollingOut %+v", pass.after, statusAndReasonOf(md, clusterv1.MachineDeploymentAvailableCondition), got)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusedPartOfAStepIsReported has a step that lowers the old MachineSet, which may not be changed, and raises the current one,
+// which succeeds. The cache shows that later; the conditions are the same before and after.
+func TestRefusedPartOfAStepIsReported(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	md.Spec.Rollout.Strategy.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
+	old.Spec.Replicas, current.Spec.Replicas = new(int32(3)), new(int32(0))
+	current.Annotations[clusterv1.RevisionAnnotation] = "7"
+	policy := &protection{names: []string{"old"}}
+	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
+	r.setUp()
+	r.follow(t, old)
+	r.follow(t, current)
+	r.get(t, md)
+	stale := current.DeepCopy()
+	for i, cached := range []*clusterv1.MachineSet{current, stale, current} {
+		if i != 1 {
+			r.get(t, cached)
+		}
+		s := &state{deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old.DeepCopy(), cached.DeepCopy()}}
+		for _, set := range s.sets { // nothing changes in place
+			inplace.PropagateToMachineSet(set, md)
+		}
+		_, err := r.rollOut(t.Context(), s)
+		setStatus(s, r.Clock.Now())
+		got := statusAndReasonOf(md, clusterv1.MachineDeploymentRollingOutCondition)
+		if (err != nil) != (i == 0) || policy.refusals != 1 || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+			t.Errorf("pass %d: RollingOut is %+v, %d attempts, error %v", i, got, policy.refusals, err)
+		}
+	}
+	if r.get(t, current); *current.Spec.Replicas == 0 {
+		t.Error("the current MachineSet is not scaled")
+	}
+}
+
+// TestRefusalIsReportedBesideASuccess has a step that forbids the old MachineSet, which may not be changed, to create Machines, and
+// then creates the current one.
+func TestRefusalIsReportedBesideASuccess(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+	old := setOf(md, "old", "v1.36.1")
+	old.Spec.Replicas = new(int32(3))
+	policy := &protection{names: []string{"old"}}
+	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old)
+	r.setUp()
+	r.follow(t, old)
+	r.get(t, md)
+	inplace.PropagateToMachineSet(old, md) // nothing changes in place
+	s := &state{deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old}}
+	_, err := r.rollOut(t.Context(), s)
+	if created := len(r.resourceVersions(t, md.Namespace)) == 2; !created || err == nil || s.notApplied == nil {
+		t.Errorf("created: %t, not applied: %v, error %v", created, s.notApplied, err)
 	}
 }

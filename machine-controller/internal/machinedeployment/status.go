@@ -4,6 +4,7 @@
 package machinedeployment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,11 +23,15 @@ import (
 	"drover.io/runtime/quantity"
 )
 
-// writeStatus writes the status, unless that can wait.
-func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+// writeStatus writes the status, unless that can wait. After a reconcile that has failed, counters cannot: when the next one
+// comes is decided by the backoff alone.
+func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineDeployment, s *state, failure error) (reconcile.Result, error) {
 	setStatus(s, r.Clock.Now())
 	written, result, err := machineowner.Write(ctx, r.statusWriter, r.Events, machineowner.Status{
-		Before: before, After: s.deployment, Machines: s.machines, Rules: annotationRules, Urgent: func() bool { return urgent(before, s.deployment) },
+		Before: before, After: s.deployment, Machines: s.machines, Rules: annotationRules,
+		Urgent: func() bool {
+			return urgent(before, s.deployment) || failure != nil && replicaCounts(before) != replicaCounts(s.deployment)
+		},
 	})
 	if written {
 		logTransitions(ctx, before, s)
@@ -72,7 +77,7 @@ func setStatus(s *state, now time.Time) {
 	setScalingUp(s)
 	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
-		Blocked: blockedSet(s.sets, clusterv1.MachineSetScalingDownCondition),
+		Blocked: cmp.Or(text(s.blocked), text(s.notApplied), blockedDeletion(s.sets)),
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
 	notDeleted := s.blocked

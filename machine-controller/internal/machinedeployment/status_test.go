@@ -73,13 +73,14 @@ func TestStatus(t *testing.T) {
 	const changed = "\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""
 	atRest := [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, ""}}
 	for name, test := range map[string]struct {
-		sets      []*clusterv1.MachineSet
-		stale     int
-		failure   error
-		wait      rollout.Wait
-		available statusAndReason
-		rest      [3]statusAndReason // rolling out, scaling up, scaling down
-		phase     clusterv1.MachineDeploymentPhase
+		sets       []*clusterv1.MachineSet
+		stale      int
+		failure    error
+		notApplied error
+		wait       rollout.Wait
+		available  statusAndReason
+		rest       [3]statusAndReason // rolling out, scaling up, scaling down
+		phase      clusterv1.MachineDeploymentPhase
 	}{
 		"at rest": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, available: statusAndReason{"True", good, ""}, rest: atRest, phase: clusterv1.MachineDeploymentPhaseRunning,
@@ -130,8 +131,18 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
+		"rolling, but an old set cannot be deleted": {
+			sets: []*clusterv1.MachineSet{blockedSetWith("6", 4, 4, clusterv1.DeletingCondition)},
+			wait: rollout.Wait{On: rollout.WaitingForMachineSet, Message: "not shown"}, available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"True", policyv1.BlockedReason, "Rolling out 4 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""},
+				{"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-6: no quota"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
 		"rolling, but its new set is refused": {
-			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, failure: errors.New("creating MachineSet: no quota"), available: statusAndReason{"False", bad, "creating MachineSet: no quota"},
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, notApplied: errors.New("creating MachineSet: no quota"),
+			available: statusAndReason{"False", bad, "2 available replicas, at least 3 required; creating MachineSet: no quota"},
 			rest: [3]statusAndReason{
 				{"True", policyv1.BlockedReason, "Rolling out 2 not up-to-date replicas; creating MachineSet: no quota" + changed},
 				{"True", policyv1.BlockedReason, "Scaling up from 2 to 3 replicas is blocked: creating MachineSet: no quota"}, {"False", notDown, ""},
@@ -142,6 +153,21 @@ func TestStatus(t *testing.T) {
 			sets: []*clusterv1.MachineSet{blockedSetWith("7", 3, 4, clusterv1.MachineSetScalingDownCondition)}, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
 				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-7: no quota"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
+		"shrinking, but its set may not be changed": {
+			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, notApplied: errors.New("updating MachineSet: it is protected"), available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
+				{"False", notRolling, "updating MachineSet: it is protected"}, {"False", notUp, ""},
+				{"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: updating MachineSet: it is protected"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
+		"shrinking, but a set is another manager's": {
+			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, failure: errors.New("another manager's"), available: statusAndReason{"False", bad, "another manager's"},
+			rest: [3]statusAndReason{
+				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: another manager's"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
@@ -165,7 +191,7 @@ func TestStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, decision: rollout.Decision{Wait: test.wait}}
+			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, notApplied: test.notApplied, decision: rollout.Decision{Wait: test.wait}}
 			for range test.stale {
 				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
 			}
@@ -184,6 +210,19 @@ func TestStatus(t *testing.T) {
 				t.Errorf("phase is %q, want %q", got, test.phase)
 			}
 		})
+	}
+}
+
+// TestUnknownSizeScalesNothing has MachineSets of which the default of spec.replicas cannot be derived.
+func TestUnknownSizeScalesNothing(t *testing.T) {
+	t.Parallel()
+	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, blocked: errors.New("invalid sizes")}
+	s.deployment.Spec.Replicas = nil
+	setStatus(s, epoch)
+	for _, kind := range []string{clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentScalingDownCondition} {
+		if got := statusAndReasonOf(s.deployment, kind); got.Status != metav1.ConditionFalse || got.Message != "" {
+			t.Errorf("%s is %+v", kind, got)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -39,10 +40,10 @@ func setScalingUp(s *state) {
 	conditions.Set(s.set, condition)
 }
 
-// desiredReplicas is 0 for a MachineSet that is being deleted.
+// desiredReplicas is 0 for a MachineSet that is being deleted. One whose size is not known keeps what it has.
 func desiredReplicas(set *clusterv1.MachineSet) int {
-	if !set.DeletionTimestamp.IsZero() || set.Spec.Replicas == nil {
+	if !set.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	return int(*set.Spec.Replicas)
+	return int(ptr.Deref(set.Spec.Replicas, ptr.Deref(set.Status.Replicas, 0)))
 }

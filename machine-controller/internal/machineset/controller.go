@@ -184,7 +184,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	}
 	r.looks.MarkReconciled(set.UID, len(s.machines))
 	result, err := r.reconcile(ctx, s)
-	next, statusErr := r.writeStatus(ctx, before, s)
+	next, statusErr := r.writeStatus(ctx, before, s, err)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -194,6 +194,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 // reconcile runs the phases, unless one of the Machines belongs to another manager: no count is right without it.
 func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result, error) {
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines); s.blocked != nil {
+		s.scaleDownBlocked = s.blocked.Error()
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition
 	}
 	var err error
@@ -254,7 +255,10 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
 		s.blocked = errors.New(refusal)
 	}
-	next, err := r.writeStatus(ctx, before, s)
+	if s.blocked != nil {
+		s.scaleDownBlocked = s.blocked.Error()
+	}
+	next, err := r.writeStatus(ctx, before, s, failed)
 	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}

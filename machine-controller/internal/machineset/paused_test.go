@@ -86,7 +86,7 @@ func TestDelayedStatusIsNotAggregated(t *testing.T) {
 				r.statusWriter.Writes.Mark(set.UID)
 			}
 			s := &state{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{machineOfSet("a"), machineOfSet("b")}}
-			result, err := r.writeStatus(t.Context(), set.DeepCopy(), s)
+			result, err := r.writeStatus(t.Context(), set.DeepCopy(), s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@
 package machineset
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -40,6 +41,9 @@ func TestPreflightBlocksCreation(t *testing.T) {
 		_ = w.client.Get(t.Context(), client.ObjectKeyFromObject(set), set)
 		return conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition)
 	}).Should(gomega.ContainSubstring(string(clusterv1.MachineSetPreflightCheckControlPlaneIsStable)))
+	if reason := conditions.GetReason(set, clusterv1.MachineSetScalingUpCondition); reason != clusterv1.MachineSetScalingUpReason {
+		t.Errorf("the reason of what passes is %q", reason)
+	}
 	if made := faults.created(w.namespace, "Machine"); len(made) > 0 {
 		t.Errorf("%d Machines were made", len(made))
 	}
@@ -47,4 +51,16 @@ func TestPreflightBlocksCreation(t *testing.T) {
 	metav1.SetMetaDataAnnotation(&set.ObjectMeta, clusterv1.MachineSetSkipPreflightChecksAnnotation, string(clusterv1.MachineSetPreflightCheckAll))
 	w.Expect(w.client.Patch(t.Context(), set, client.MergeFrom(was))).To(gomega.Succeed())
 	w.Eventually(func() int { return len(w.names(clusterv1.GroupVersion.String(), "Machine")) }).Should(gomega.Equal(1))
+}
+
+// TestLimitOfPendingMachinesPasses has a set of which the guard permits one Machine at a time: that ends by itself.
+func TestLimitOfPendingMachinesPasses(t *testing.T) {
+	t.Parallel()
+	s := store(t, 3, nil)
+	s.Guard.Default.PendingPerOwner = 1
+	s.reconcileOnce(t)
+	got := conditions.Get(s.set, clusterv1.MachineSetScalingUpCondition)
+	if got.Status != metav1.ConditionTrue || got.Reason != clusterv1.MachineSetScalingUpReason || !strings.Contains(got.Message, "blocked because") {
+		t.Errorf("ScalingUp is %+v", got)
+	}
 }

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // protect refuses the deletion of Machines, as an admission policy does.
@@ -43,6 +45,20 @@ func withWatch(t *testing.T, c client.Client) client.WithWatch {
 		t.Fatalf("%T cannot be wrapped", c)
 	}
 	return wrapped
+}
+
+// reconcileFailing reconciles the set, which fails, and reads what is stored then.
+func (s *stored) reconcileFailing(t *testing.T) {
+	t.Helper()
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reconcile(t.Context(), s.set); err == nil {
+		t.Error("the reconcile is not repeated")
+	}
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // machine reads a Machine of the set.
@@ -91,32 +107,70 @@ func TestProtectedUnhealthyMachineLeavesItsPlaceToAnother(t *testing.T) {
 	}
 }
 
-// TestRefusedDeletionsAreReported scales a set down, and deletes it, whose Machines no one may delete.
+// TestRefusedDeletionsAreReported scales a set down, and deletes it, whose Machines no one may delete. The first of them is named, in
+// whatever order the cache has them.
 func TestRefusedDeletionsAreReported(t *testing.T) {
 	t.Parallel()
-	s := store(t, 1, nil, "a", "b")
-	s.protect(t, "a", "b")
-	reported := func(kind string) string {
+	s := store(t, 1, nil, "a", "b", "c")
+	s.protect(t, "a", "b", "c")
+	s.Client = interceptor.NewClient(withWatch(t, s.Client), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if machines, is := list.(*clusterv1.MachineList); is {
+				slices.Reverse(machines.Items)
+			}
+			return err
+		},
+	})
+	s.reconcileFailing(t)
+	check := func(kind string, message string) {
 		t.Helper()
-		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
-			t.Fatal(err)
+		got := conditions.Get(s.set, kind)
+		if got.Status != metav1.ConditionTrue || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, message) {
+			t.Errorf("%s: %+v", kind, got)
 		}
-		if _, err := s.Reconcile(t.Context(), s.set); err == nil {
-			t.Error("the reconcile is not repeated")
-		}
-		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
-			t.Fatal(err)
-		}
-		return conditions.GetMessage(s.set, kind)
 	}
-	if message := reported(clusterv1.MachineSetScalingDownCondition); !strings.Contains(message, "it is protected") {
-		t.Errorf("ScalingDown: %q", message)
-	}
+	check(clusterv1.MachineSetScalingDownCondition, "it is protected")
 	if err := s.client.Delete(t.Context(), s.set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	if message := reported(clusterv1.MachineSetDeletingCondition); !strings.Contains(message, "it is protected") {
-		t.Errorf("Deleting: %q", message)
+	s.reconcileFailing(t)
+	const first = `deleting Machine "a": machines.cluster.x-k8s.io "a" is forbidden: it is protected`
+	check(clusterv1.MachineSetDeletingCondition, first)
+	check(clusterv1.MachineSetScalingDownCondition, first)
+}
+
+// TestCountersOfASetThatFailsAreCurrent has a set with a surplus Machine that no one may delete: its reconciles fail, each later than
+// the one before, and the last status has just been written when a Machine becomes unavailable.
+func TestCountersOfASetThatFailsAreCurrent(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"scaled down": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, 3, nil, "a", "b", "c", "e")
+			s.protect(t, "a", "b", "c", "e")
+			s.reconcileFailing(t) // adds the finalizer
+			if deleted {
+				if err := s.client.Delete(t.Context(), s.set); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, step := range []struct {
+				machine string
+				status  metav1.ConditionStatus
+				want    int32
+			}{{"a", metav1.ConditionTrue, 1}, {"b", metav1.ConditionTrue, 2}, {"a", metav1.ConditionFalse, 1}} {
+				m := s.machine(t, step.machine)
+				conditions.Set(m, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: step.status, Reason: "Test"})
+				if err := s.client.Status().Update(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+				s.reconcileFailing(t)
+				if got := replicaCounts(s.set).Available; got != step.want {
+					t.Errorf("%s is %s: status.availableReplicas is %d, want %d", step.machine, step.status, got, step.want)
+				}
+			}
+		})
 	}
 }
 

@@ -22,11 +22,15 @@ import (
 	"drover.io/runtime/quantity"
 )
 
-// writeStatus writes the status, unless that can wait.
-func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
+// writeStatus writes the status, unless that can wait. After a reconcile that has failed, counters cannot: when the next one
+// comes is decided by the backoff alone.
+func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineSet, s *state, failure error) (reconcile.Result, error) {
 	setStatus(s, r.Clock.Now())
 	written, result, err := machineowner.Write(ctx, r.statusWriter, r.Events, machineowner.Status{
-		Before: before, After: s.set, Machines: s.machines, Rules: annotationRules(s.set), Urgent: func() bool { return urgent(before, s.set) },
+		Before: before, After: s.set, Machines: s.machines, Rules: annotationRules(s.set),
+		Urgent: func() bool {
+			return urgent(before, s.set) || failure != nil && replicaCounts(before) != replicaCounts(s.set)
+		},
 	})
 	if written {
 		logTransitions(ctx, before, s)

@@ -121,6 +121,10 @@ func TestScalingConditions(t *testing.T) {
 		"scaling down slowly": {
 			1, 3, 2, nil, condition{"False", notUp, ""}, condition{"True", down, "Scaling down from 3 to 1 replicas; 2 Machines have been deleting for more than 15m"},
 		},
+		"of a size that is not known": {
+			0, 3, 0, func(s *state) { s.set.Spec.Replicas, s.blocked = nil, errors.New("invalid sizes") },
+			condition{"False", notUp, "invalid sizes"}, condition{"False", notDown, ""},
+		},
 		"deleting slowly": {2, 2, 1, nil, condition{"False", notUp, ""}, condition{"False", notDown, "1 Machine has been deleting for more than 15m"}},
 		"deleted": {
 			2, 2, 0, func(s *state) { s.set.DeletionTimestamp = new(metav1.NewTime(epoch)) },

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/testenv"
@@ -112,6 +113,9 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "other"`) {
 				t.Errorf("condition ScalingUp is %q", message)
 			}
+			if down := conditions.Get(set, clusterv1.MachineSetScalingDownCondition); (down.Reason == policyv1.BlockedReason) != (test.replicas < 2) {
+				t.Errorf("condition ScalingDown is %+v", down)
+			}
 		})
 	}
 }
@@ -141,6 +145,9 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	}
 	if message := conditions.GetMessage(set, clusterv1.MachineSetDeletingCondition); !strings.Contains(message, `Machine "b" has the label`) {
 		t.Errorf("condition Deleting is %q", message)
+	}
+	if reason := conditions.GetReason(set, clusterv1.MachineSetScalingDownCondition); reason != policyv1.BlockedReason {
+		t.Errorf("the reason of ScalingDown is %q", reason)
 	}
 }
 

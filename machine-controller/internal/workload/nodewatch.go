@@ -124,8 +124,11 @@ const maxReason = 64
 // does not count for one with the status of a success.
 func shortened(err error) error {
 	status, is := errors.AsType[*apierrors.StatusError](err)
-	if !is {
+	switch {
+	case err == nil, !is && len(err.Error()) <= requesterror.MaxMessage:
 		return err
+	case !is: // as for a kind that no client knows, or the token of a page in the URL
+		return errors.New(strings.Clone(requesterror.Describe(err)))
 	}
 	short := metav1.Status{Status: metav1.StatusFailure, Code: status.ErrStatus.Code, Message: strings.Clone(requesterror.Truncate(status.ErrStatus.Message))}
 	if reason := apierrors.ReasonForError(status); len(reason) <= maxReason {

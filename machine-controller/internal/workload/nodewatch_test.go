@@ -6,11 +6,14 @@ package workload
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestErrorsOfListsAreKeptShort: an API server chooses their length, and they are kept for as long as the connection.
@@ -30,6 +33,18 @@ func TestErrorsOfListsAreKeptShort(t *testing.T) {
 			status, is := errors.AsType[*apierrors.StatusError](kept)
 			if !is || len(status.ErrStatus.String()) > 4096 || status.ErrStatus.Code != code || len(reason) < 64 && apierrors.ReasonForError(kept) != reason {
 				t.Errorf("%d: kept %.200v", code, kept)
+			}
+		}
+	}
+	for name, raw := range map[string]error{
+		"a kind that no client knows": runtime.NewNotRegisteredErrForKind("workload", schema.GroupVersionKind{Version: "v1", Kind: long}),
+		"the token of a page":         &url.Error{Op: "Get", URL: "https://host/api/v1/nodes?continue=" + long, Err: errors.New("EOF")},
+	} {
+		w := &nodeWatch{refused: make(chan error, 1)}
+		w.ended(raw)
+		for _, kept := range []error{w.last, <-w.refused} {
+			if kept == nil || len(kept.Error()) > 4096 || errors.Is(kept, raw) {
+				t.Errorf("%s: kept %.200v", name, kept)
 			}
 		}
 	}

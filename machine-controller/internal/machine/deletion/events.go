@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/runtime/requesterror"
 )
 
 // recorder has a method for every event that a deletion emits.
@@ -36,5 +38,5 @@ func (r *recorder) detachTimedOut(m *clusterv1.Machine, node string) {
 
 func (r *recorder) nodeAbandoned(m *clusterv1.Machine, node string, err error) {
 	r.Eventf(m, nil, corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode",
-		"Gave up deleting Node %s after spec.deletion.nodeDeletionTimeoutSeconds (%v); delete it by hand: kubectl delete node %s", node, err, node)
+		"Gave up deleting Node %s after spec.deletion.nodeDeletionTimeoutSeconds (%v); delete it by hand: kubectl delete node %s", node, requesterror.Describe(err), node)
 }

@@ -21,6 +21,7 @@ import (
 	"drover.io/machine-controller/internal/nodematch"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/expiring"
+	"drover.io/runtime/requesterror"
 )
 
 const (
@@ -67,7 +68,7 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 	}
 	waiting := Progress{
 		Reason:       clusterv1.MachineDeletingDeletingNodeReason,
-		Message:      fmt.Sprintf("Waiting to delete Node %s: %v", name, err),
+		Message:      fmt.Sprintf("Waiting to delete Node %s: %s", name, requesterror.Describe(err)),
 		RequeueAfter: nodeDeletionRetry,
 	}
 	// No attempt could be made yet: after a restart, or while the API server is slow and others have its turn.

@@ -4,6 +4,10 @@
 package deletion
 
 import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +73,39 @@ func TestNodeStepGivesUpAfterItsTimeout(t *testing.T) {
 				t.Errorf("%d start times are left", step.startTimes.Len())
 			}
 		})
+	}
+}
+
+// TestNodeStepDescribesEachResetAlike has an API server that resets the connection of each deletion: the message is in a condition.
+func TestNodeStepDescribesEachResetAlike(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	e.behind(func(response http.ResponseWriter, request *http.Request) bool {
+		if request.Method != http.MethodDelete {
+			return true
+		}
+		connection, _, err := http.NewResponseController(response).Hijack()
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		tcp := connection.(*tls.Conn).NetConn().(*net.TCPConn)
+		if err := errors.Join(tcp.SetLinger(0), tcp.Close()); err != nil {
+			t.Error(err)
+		}
+		return false
+	})
+	step := &nodeStep{machines: e.client, workloads: e.workloads, events: &recorder{e.events}, clock: e.clock}
+	var messages []string
+	for range 2 {
+		progress, err := step.run(t.Context(), e.state)
+		if progress.Done || err != nil {
+			t.Fatalf("progress %+v, error %v", progress, err)
+		}
+		messages = append(messages, progress.Message)
+	}
+	if messages[0] != messages[1] || strings.Contains(messages[0], "127.0.0.1") {
+		t.Errorf("the messages are %q", messages)
 	}
 }
 

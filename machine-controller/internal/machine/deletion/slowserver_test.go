@@ -62,6 +62,19 @@ func TestNodeIsNotLeftBehindBecauseTheTurnOfItsDeletionNeverCame(t *testing.T) {
 // slow gives the Cluster a kubeconfig to an API server that answers lists of all Pods only when ended is closed.
 func (e *environment) slow(hung chan<- struct{}, ended <-chan struct{}) {
 	e.Helper()
+	e.behind(func(_ http.ResponseWriter, request *http.Request) bool {
+		if request.URL.Path == "/api/v1/pods" {
+			hung <- struct{}{}
+			<-ended
+		}
+		return true
+	})
+}
+
+// behind gives the Cluster a kubeconfig to an API server behind a proxy, which forwards the requests for which the function returns
+// true.
+func (e *environment) behind(forwards func(http.ResponseWriter, *http.Request) bool) {
+	e.Helper()
 	admin, err := apiServer.Start()
 	if err != nil {
 		e.Fatal(err)
@@ -76,11 +89,9 @@ func (e *environment) slow(hung chan<- struct{}, ended <-chan struct{}) {
 		e.Fatal(err)
 	}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		if request.URL.Path == "/api/v1/pods" {
-			hung <- struct{}{}
-			<-ended
+		if forwards(response, request) {
+			through.ServeHTTP(response, request)
 		}
-		through.ServeHTTP(response, request)
 	}))
 	e.Cleanup(server.CloseClientConnections)
 	e.useKubeconfig(&rest.Config{

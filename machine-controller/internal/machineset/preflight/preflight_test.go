@@ -29,20 +29,21 @@ func TestCheck(t *testing.T) {
 		kubeadm bool
 		skip    string
 		want    clusterv1.MachineSetPreflightCheck // that fails
+		passes  bool
 	}{
 		"it accepts what fits":                               {plane: steady("v1.36.3"), kubelet: "v1.36.3"},
 		"it requires nothing of a control plane unversioned": {plane: plane(facts{}, facts{}), kubelet: "v1.99.0"},
-		"it waits for the control plane to exist":            {plane: plane(facts{"version": "v1.36.3"}, facts{}), kubelet: "v1.36.3", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable},
+		"it waits for the control plane to exist":            {plane: plane(facts{"version": "v1.36.3"}, facts{}), kubelet: "v1.36.3", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable, passes: true},
 		"it does not wait for an external control plane":     {plane: plane(facts{"version": "v1.36.3"}, facts{"externalManagedControlPlane": true}), kubelet: "v1.36.3"},
-		"it waits for an upgrade":                            {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.35.9"}), kubelet: "v1.35.9", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable},
-		"it waits where no machine has a version":            {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.35.9"}), want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable},
+		"it waits for an upgrade":                            {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.35.9"}), kubelet: "v1.35.9", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable, passes: true},
+		"it waits where no machine has a version":            {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.35.9"}), want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable, passes: true},
 		"it requires no version of machines without one":     {plane: steady("v1.36.3"), kubeadm: true},
 		"it takes versions without a prefix":                 {plane: plane(facts{"version": "1.36.3"}, facts{"version": "v1.36.3"}), kubelet: "1.36.3"},
-		"it waits for the last machine of an upgrade":        {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.36.3", "versions": []any{at("v1.35.9"), at("v1.36.3")}}), kubelet: "v1.35.9", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable},
+		"it waits for the last machine of an upgrade":        {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.36.3", "versions": []any{at("v1.35.9"), at("v1.36.3")}}), kubelet: "v1.35.9", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable, passes: true},
 		"it takes status.versions without status.version":    {plane: plane(facts{"version": "v1.36.3"}, facts{"versions": []any{at("v1.36.3")}}), kubelet: "v1.36.3"},
 		"it prefers status.versions":                         {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.35.9", "versions": []any{at("v1.36.3")}}), kubelet: "v1.36.3"},
 		"it refuses status.versions that are none":           {plane: plane(facts{"version": "v1.36.3"}, facts{"versions": []any{at("")}}), kubelet: "v1.36.3", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable},
-		"it waits for another build":                         {plane: plane(facts{"version": "v1.36.3+r2"}, facts{"version": "v1.36.3+r1"}), kubelet: "v1.36.3", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable},
+		"it waits for another build":                         {plane: plane(facts{"version": "v1.36.3+r2"}, facts{"version": "v1.36.3+r1"}), kubelet: "v1.36.3", want: clusterv1.MachineSetPreflightCheckControlPlaneIsStable, passes: true},
 		"it does not wait for a newer one to go back":        {plane: plane(facts{"version": "v1.36.3"}, facts{"version": "v1.36.4"}), kubelet: "v1.36.3"},
 		"it refuses a newer kubelet":                         {plane: steady("v1.35.9"), kubelet: "v1.36.0", want: clusterv1.MachineSetPreflightCheckKubernetesVersionSkew},
 		"it takes a newer patch":                             {plane: steady("v1.36.3"), kubelet: "v1.36.9"},
@@ -68,6 +69,9 @@ func TestCheck(t *testing.T) {
 			got := problem.Message
 			if (got == "") != (test.want == "") || !strings.Contains(got, string(test.want)) {
 				t.Errorf("%q, want the problem of %q", got, test.want)
+			}
+			if problem.Passes != test.passes {
+				t.Errorf("%q passes: %t", got, problem.Passes)
 			}
 		})
 	}
