@@ -222,7 +222,13 @@ func (p *places) add(found place) error {
 	if !IsUUID(found.id) {
 		found.id = ""
 	}
-	found.clusters = slices.DeleteFunc(found.clusters, func(id string) bool { return !IsUUID(id) })
+	listed := found.clusters
+	found.clusters = nil // the list that was sent would keep its length in memory
+	for _, id := range listed {
+		if IsUUID(id) {
+			found.clusters = append(found.clusters, id)
+		}
+	}
 	p.all, p.references = append(p.all, found), p.references+len(found.clusters)
 	if len(p.all) > maxEntries || p.references > maxEntries {
 		return errTooMany
