@@ -264,12 +264,11 @@ func (d *Driver) findListed(ctx context.Context, id driver.Identity) ([]virtualM
 // Another machine may have the same UID, so if there is none, all are read.
 func (d *Driver) listed(ctx context.Context, id driver.Identity) (found []driver.Instance, err error) {
 	if id.Name != "" {
-		named, err := d.prism.VMsByName(ctx, id.Name)
-		if err != nil {
-			return nil, toError(err)
-		}
-		for n := range named {
-			if found, err = appendOf(found, &named[n], id); err != nil {
+		for vm, err := range d.prism.VMsByName(ctx, id.Name) {
+			if err != nil {
+				return nil, toError(err)
+			}
+			if found, err = appendOf(found, vm, id); err != nil {
 				return nil, err
 			}
 		}

@@ -6,6 +6,7 @@ package request
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -26,15 +27,27 @@ type answers struct {
 	clusters   []clusters.Cluster
 }
 
-func (a answers) SubnetsByName(context.Context, string) ([]networks.Subnet, error) {
-	return a.subnets, nil
+func (a answers) SubnetsByName(context.Context, string) iter.Seq2[*networks.Subnet, error] {
+	return yieldAll(a.subnets)
 }
 
-func (a answers) StorageContainersByName(context.Context, string) ([]clusters.StorageContainer, error) {
-	return a.containers, nil
+func (a answers) StorageContainersByName(context.Context, string) iter.Seq2[*clusters.StorageContainer, error] {
+	return yieldAll(a.containers)
 }
 
-func (a answers) Clusters(context.Context) ([]clusters.Cluster, error) { return a.clusters, nil }
+func (a answers) Clusters(context.Context) iter.Seq2[*clusters.Cluster, error] {
+	return yieldAll(a.clusters)
+}
+
+func yieldAll[T any](all []T) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for n := range all {
+			if !yield(&all[n], nil) {
+				return
+			}
+		}
+	}
+}
 
 // TestFewAnswersAreKept of a server that lists without end, or long texts.
 func TestFewAnswersAreKept(t *testing.T) {
