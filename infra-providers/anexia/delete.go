@@ -67,12 +67,12 @@ func (d *Driver) ownTarget(ctx context.Context, id driver.Identity, p *page, lis
 	return own, err
 }
 
-// readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it: another one of
-// the machine, too, which a request without an answer may have left. It is nil if there is none.
+// readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it or fails: another one
+// of the machine, too, which a request without an answer may have left. It is nil if there is none.
 func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target string) (*vm, error) {
-	read, err := d.client.info(ctx, target)
-	if err != nil {
-		return nil, err
+	read, unread := d.client.info(ctx, target)
+	if unread != nil && !isFailure(unread) {
+		return nil, unread
 	}
 	if read != nil {
 		return &read.vm, nil
@@ -85,7 +85,7 @@ func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target stri
 			return &listed, nil
 		}
 	}
-	return nil, nil
+	return nil, unread // what cannot be read is not gone
 }
 
 // deprovision requests the removal of a virtual machine whose name was checked, and records it.

@@ -163,7 +163,9 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	read, err := d.client.info(ctx, known)
 	switch {
 	case err != nil:
-		return driver.Instance{}, err
+		found, err := d.getBroken(id, p, known, err)
+		found.StepDue = over && found.State == driver.Stopping
+		return found, err
 	case read == nil:
 		return d.getUnreadable(ctx, id, p, known, over)
 	}
@@ -189,12 +191,21 @@ func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (d
 	read, err := d.client.info(ctx, vm)
 	switch {
 	case err != nil:
-		return driver.Instance{}, err
+		return d.getBroken(id, p, vm, err)
 	case read == nil:
 		return d.getUnreadable(ctx, id, p, vm, false)
 	default:
 		return d.checked(ctx, id, p, read)
 	}
+}
+
+// getBroken returns a virtual machine whose direct read failed: if the Engine itself fails to read what the journal has, it is what
+// the journal has of the failure of its provisioning or of its removal.
+func (d *Driver) getBroken(id driver.Identity, p *page, known string, cause error) (driver.Instance, error) {
+	if !isFailure(cause) || known != p.VM || !p.isEnding() {
+		return driver.Instance{}, cause
+	}
+	return id.Checked(d.toListed(vm{Identifier: p.VM, Name: p.Host}, id, p.record))
 }
 
 // getUnreadable returns a virtual machine that a direct read does not show. It is gone if no list has it either, no task
@@ -323,7 +334,7 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord,
 	switch {
 	case known && isFailure(err): // of this one: the others are listed all the same
 		return d.toInstance(last.info, entry.id, entry.record), nil
-	case isFailure(err) && entry.Removal != "" && entry.VM == listed.Identifier: // it may be gone in a moment
+	case isFailure(err) && entry.isEnding() && entry.VM == listed.Identifier: // its state is in the journal
 		return d.toListed(listed, entry.id, entry.record), nil
 	case err != nil:
 		return driver.Instance{}, err
