@@ -284,13 +284,11 @@ type candidate struct {
 	own     bool
 }
 
-// listed returns what is listed for the UID of an identity. The machine's own has its name, which one page of a list shows.
-// Another machine may have the same UID, so if there is none, all are read.
-func (d *Driver) listed(ctx context.Context, id driver.Identity) (found []candidate, err error) {
+// listed returns what is listed for the UID of an identity. What is the machine's own has its name, which is one page of a list as
+// a rule, and one of another name is another machine's; all are read only for an identity without a name, which owns none.
+func (d *Driver) listed(ctx context.Context, id driver.Identity) ([]candidate, error) {
 	if id.Name != "" {
-		if found, err = candidates(d.prism.VMsByName(ctx, id.Name), id); err != nil || len(found) > 0 {
-			return found, err
-		}
+		return candidates(d.prism.VMsByName(ctx, id.Name), id)
 	}
 	return candidates(d.prism.VMs(ctx), id)
 }
