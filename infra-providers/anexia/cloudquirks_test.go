@@ -172,7 +172,8 @@ func TestListsLeaveOutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestListsGetFurther has more virtual machines than a list reads again: the next one reads the rest.
+// TestListsGetFurther has more virtual machines than a list reads again: the next one begins with the rest, also where the first ones
+// are old again by then.
 func TestListsGetFurther(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, anexiafake.Options{})
@@ -182,8 +183,8 @@ func TestListsGetFurther(t *testing.T) {
 		createAs(t, w, id)
 	}
 	d := w.connect(t)
-	for n, want := range []int{105, 0, 100, 5} {
-		if n == 2 {
+	for n, want := range []int{105, 0, 100, 5, 0, 100, 5, 100} {
+		if n == 2 || n > 4 {
 			w.clock.Advance(time.Hour / 4)
 		}
 		before, listed := w.cloud.Calls()[infoRead], 0

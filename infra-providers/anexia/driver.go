@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -98,6 +99,8 @@ type Driver struct {
 	refusedSets expiring.Map[string, int]
 	// infos has what was read of virtual machines that run: lists show it for infoTime, and for longer where one cannot be read.
 	infos expiring.Map[string, reading]
+	// next is the virtual machine with which the next list begins to read again; nil begins with the first.
+	next atomic.Pointer[string]
 	// templates has those that were found.
 	templates expiring.Map[string, any]
 }
@@ -242,7 +245,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			yield(driver.Instance{}, err)
 			return
 		}
-		var counts listing
+		counts := listing{next: d.next.Swap(nil)} // it is forgotten where this list does not have it
 		for listed, err := range d.all(ctx) {
 			parsed, ours := parseName(listed.Name)
 			switch {
@@ -251,6 +254,9 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				return
 			case !ours:
 				continue
+			}
+			if counts.next != nil && *counts.next == listed.Identifier {
+				counts.next = nil
 			}
 			entry := find(parsed, entries[parsed.uid])
 			if !owner.Selects(parsed.identity(entry.id).Owner) {
@@ -312,7 +318,10 @@ func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, er
 
 // listing counts what one list has read.
 type listing struct {
-	// refreshed is how many virtual machines were read again that run and are known, and unread how many could not be read.
+	// next is the virtual machine before which none is read again that runs and is known, because an earlier list got that far; nil
+	// once it is met.
+	next *string
+	// refreshed is how many virtual machines that run and are known were due to be read again, and unread how many could not be read.
 	refreshed, unread int
 }
 
@@ -324,10 +333,9 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord,
 	last, known := d.infos.Get(listed.Identifier)
 	if known {
 		if shown := d.toInstance(last.info, entry.id, entry.record); isSettled(shown) {
-			if d.clock.Since(last.at) < infoTime || counts.refreshed >= maxRefreshed {
+			if d.clock.Since(last.at) < infoTime || counts.next != nil || !d.mayRefresh(listed.Identifier, counts) {
 				return shown, nil
 			}
-			counts.refreshed++
 		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
@@ -345,6 +353,14 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord,
 		d.remember(read, shown)
 		return shown, nil
 	}
+}
+
+// mayRefresh reports whether a list reads another virtual machine again. The next list begins with the first that it does not.
+func (d *Driver) mayRefresh(id string, counts *listing) bool {
+	if counts.refreshed++; counts.refreshed == maxRefreshed+1 {
+		d.next.Store(&id)
+	}
+	return counts.refreshed <= maxRefreshed
 }
 
 // all yields every virtual machine of the account, over all pages, and a failure last. The list ends with a page that is empty,
