@@ -65,7 +65,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return driver.Instance{}, err
 	}
 	err = d.requestVM(ctx, req, vm)
-	if cached && driver.IsInvalidConfiguration(err) { // or the category was deleted, which the next call finds out
+	if cached && driver.IsInvalidConfiguration(err) && d.repeated.Allow(inflight.Machine(req.Identity)) { // or the category was deleted
 		err = &driver.UnfinishedError{Err: fmt.Errorf("requesting the virtual machine once more, with the category %s of the Cluster read again: %s", ownerKey, err.Error())}
 	}
 	return driver.Instance{}, err

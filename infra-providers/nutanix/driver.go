@@ -78,6 +78,9 @@ type Driver struct {
 	asked expiring.Limiter[string]
 	// owners are the IDs of the categories of Clusters, by value.
 	owners expiring.Map[string, string]
+	// repeated has the machines whose refused request is repeated with the category read again, which other machines may have
+	// cached again by then: once in categoryLifetime.
+	repeated expiring.Limiter[driver.Identity]
 	// account is the Prism Central that answered first.
 	account atomic.Pointer[string]
 }
@@ -108,6 +111,7 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	d.changes.Clock, d.changes.TTL, d.changes.Max = options.Clock, changeLifetime, maxRemembered
 	d.failures.Clock, d.failures.TTL, d.failures.Max = options.Clock, changeLifetime, maxRemembered
 	d.asked.Clock, d.asked.Period, d.asked.Max = options.Clock, retryPause, maxRemembered
+	d.repeated.Clock, d.repeated.Period, d.repeated.Max = options.Clock, categoryLifetime, maxRemembered
 	d.owners.Clock, d.owners.TTL, d.owners.Max = options.Clock, categoryLifetime, maxRemembered
 	return d, nil
 }
