@@ -99,6 +99,8 @@ type Driver struct {
 	refusedSets expiring.Map[string, int]
 	// infos has what was read of virtual machines that run: lists show it for infoTime, and for longer where one cannot be read.
 	infos expiring.Map[string, reading]
+	// unread has the virtual machines to delete that the Engine failed to read.
+	unread expiring.Map[string, struct{}]
 	// next is the virtual machine with which the next list begins to read again; nil begins with the first.
 	next atomic.Pointer[string]
 	// templates has those that were found.
@@ -136,6 +138,7 @@ func connect(options Options, reserving *reservations, account driver.Account, c
 	d.conflicts.Clock, d.conflicts.TTL = options.Clock, conflictTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
 	d.refusedSets.Clock, d.refusedSets.TTL = options.Clock, reservationTime
+	d.unread.Clock, d.unread.TTL = options.Clock, memoryTime
 	d.infos.Clock, d.infos.TTL = options.Clock, memoryTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime
 	return d, nil
