@@ -172,7 +172,8 @@ func TestListsLeaveOutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestListsGetFurther has more virtual machines than a list reads again: the next one reads the rest.
+// TestListsGetFurther has more virtual machines than a list reads again: the next one begins with the rest, also where the first ones
+// are old again by then.
 func TestListsGetFurther(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, anexiafake.Options{})
@@ -182,8 +183,8 @@ func TestListsGetFurther(t *testing.T) {
 		createAs(t, w, id)
 	}
 	d := w.connect(t)
-	for n, want := range []int{105, 0, 100, 5} {
-		if n == 2 {
+	for n, want := range []int{105, 0, 100, 5, 0, 100, 5, 100} {
+		if n == 2 || n > 4 {
 			w.clock.Advance(time.Hour / 4)
 		}
 		before, listed := w.cloud.Calls()[infoRead], 0
@@ -272,20 +273,78 @@ func TestFailureThatNamesNothing(t *testing.T) {
 	}
 }
 
-// TestFailureThatLeavesWhatCannotBeRead is recorded with its reason all the same.
+// TestFailureThatLeavesWhatCannotBeRead is recorded with its reason all the same, reported and removed.
 func TestFailureThatLeavesWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, anexiafake.Options{})
 	w.cloud.FailTask(anexiafake.Failure{Status: "-1", Errors: []string{"no resources"}, Leaves: true, Named: true, Broken: true})
-	for range 3 {
-		_, _ = w.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
-		w.clock.Advance(time.Minute)
-	}
-	entry, err := w.journal.Read(t.Context(), identity)
-	if err != nil || !strings.Contains(entry.Data, "no resources") {
-		t.Errorf("the journal has %s, error %v; want the reason", entry.Data, err)
-	}
+	id := create(t, w).Identity
 	wantRequests(t, w, provisioning, 1)
+	d := w.connect(t)
+	seen := map[string]driver.Instance{}
+	var err error
+	if seen["creating"], err = d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err != nil {
+		t.Error(err)
+	}
+	if seen["reading"], err = d.Get(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	for listed, err := range d.List(t.Context(), driver.Owner{}) {
+		if seen["listing"] = listed; err != nil {
+			t.Error(err)
+		}
+	}
+	for verb, found := range seen {
+		if found.State != driver.Stopped || found.ProviderID != id.ProviderID || !strings.Contains(found.Message, "no resources") {
+			t.Errorf("%s: got %+v, want a stopped one with the reason", verb, found)
+		}
+	}
+	remove(t, w, id)
+	wantRequests(t, w, removal, 1)
+}
+
+// TestRemovalOfWhatCannotBeRead: it is not missing, and the list of all shows whose it is.
+func TestRemovalOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]bool{"with its provider ID": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, anexiafake.Options{TaskReads: 3})
+			created := create(t, w)
+			w.cloud.BreakReads(created.ID)
+			id := identity
+			if known {
+				id.ProviderID = created.ProviderID
+			}
+			d := w.connect(t)
+			if _, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
+				t.Errorf("got %v, want the failure", err)
+			}
+			if err := d.Delete(t.Context(), id); err == nil {
+				t.Error("one failure may pass")
+			}
+			if err := d.Delete(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if seen, err := d.Get(t.Context(), id); err != nil || seen.State != driver.Stopping {
+				t.Errorf("while it is removed: got %+v and %v", seen, err)
+			}
+			remove(t, w, id)
+			wantRequests(t, w, removal, 1)
+		})
+	}
+}
+
+// TestWhatIsNeitherReadNorListed is not gone, and nothing is removed that is not known to be the machine's own.
+func TestWhatIsNeitherReadNorListed(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, anexiafake.Options{ListDelay: 1000})
+	id := create(t, w).Identity
+	w.cloud.Fail(anexiafake.Fault{Operation: infoRead, Status: http.StatusInternalServerError})
+	if err := w.connect(t).Delete(t.Context(), id); err == nil || driver.IsNotFound(err) {
+		t.Errorf("got %v, want the failure", err)
+	}
+	wantRequests(t, w, removal, 0)
 }
 
 // TestErrorsOfSuccess: an answer with the status of a success may have errors and no task. Their text is in the error.

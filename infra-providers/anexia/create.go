@@ -71,12 +71,12 @@ func (d *Driver) create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	return driver.Instance{}, d.request(ctx, req, host, p)
 }
 
-// readCreated returns the virtual machine of a machine that the journal has. One that cannot be read yet is Pending.
+// readCreated returns the virtual machine of a machine that the journal has. One that is not shown yet is Pending.
 func (d *Driver) readCreated(ctx context.Context, id driver.Identity, p *page) (driver.Instance, error) {
 	read, err := d.client.info(ctx, p.VM)
 	switch {
 	case err != nil:
-		return driver.Instance{}, err
+		return d.getBroken(id, p, p.VM, err)
 	case read == nil:
 		return id.Checked(d.toListed(vm{Identifier: p.VM, Name: p.Host}, id, p.record))
 	default:

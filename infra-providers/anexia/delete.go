@@ -38,7 +38,7 @@ func (d *Driver) delete(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	listed, err := d.readOrList(ctx, id, target)
+	listed, err := d.readOrList(ctx, id, p, target)
 	if err != nil || listed == nil {
 		return err
 	}
@@ -67,12 +67,12 @@ func (d *Driver) ownTarget(ctx context.Context, id driver.Identity, p *page, lis
 	return own, err
 }
 
-// readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it: another one of
-// the machine, too, which a request without an answer may have left. It is nil if there is none.
-func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target string) (*vm, error) {
-	read, err := d.client.info(ctx, target)
-	if err != nil {
-		return nil, err
+// readOrList returns a virtual machine by a direct read, or from the list of all where that does not show it or fails: another one
+// of the machine, too, which a request without an answer may have left. It is nil if there is none.
+func (d *Driver) readOrList(ctx context.Context, id driver.Identity, p *page, target string) (*vm, error) {
+	read, unread := d.client.info(ctx, target)
+	if unread != nil && (!isFailure(unread) || !p.isEnding() && !d.hasFailedBefore(target)) { // one failure may pass
+		return nil, unread
 	}
 	if read != nil {
 		return &read.vm, nil
@@ -85,7 +85,13 @@ func (d *Driver) readOrList(ctx context.Context, id driver.Identity, target stri
 			return &listed, nil
 		}
 	}
-	return nil, nil
+	return nil, unread // what cannot be read is not gone
+}
+
+// hasFailedBefore records that the Engine failed to read a virtual machine, and reports whether that is not the first time.
+func (d *Driver) hasFailedBefore(vm string) bool {
+	_, before := d.unread.GetOrSet(vm, struct{}{})
+	return before
 }
 
 // deprovision requests the removal of a virtual machine whose name was checked, and records it.

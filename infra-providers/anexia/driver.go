@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -98,6 +99,10 @@ type Driver struct {
 	refusedSets expiring.Map[string, int]
 	// infos has what was read of virtual machines that run: lists show it for infoTime, and for longer where one cannot be read.
 	infos expiring.Map[string, reading]
+	// unread has the virtual machines to delete that the Engine failed to read.
+	unread expiring.Map[string, struct{}]
+	// next is the virtual machine with which the next list begins to read again; nil begins with the first.
+	next atomic.Pointer[string]
 	// templates has those that were found.
 	templates expiring.Map[string, any]
 }
@@ -133,6 +138,7 @@ func connect(options Options, reserving *reservations, account driver.Account, c
 	d.conflicts.Clock, d.conflicts.TTL = options.Clock, conflictTime
 	d.absent.Clock, d.absent.TTL = options.Clock, absentTime
 	d.refusedSets.Clock, d.refusedSets.TTL = options.Clock, reservationTime
+	d.unread.Clock, d.unread.TTL = options.Clock, memoryTime
 	d.infos.Clock, d.infos.TTL = options.Clock, memoryTime
 	d.templates.Clock, d.templates.TTL = options.Clock, lookupTime
 	return d, nil
@@ -163,7 +169,9 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	read, err := d.client.info(ctx, known)
 	switch {
 	case err != nil:
-		return driver.Instance{}, err
+		found, err := d.getBroken(id, p, known, err)
+		found.StepDue = over && found.State == driver.Stopping
+		return found, err
 	case read == nil:
 		return d.getUnreadable(ctx, id, p, known, over)
 	}
@@ -189,12 +197,21 @@ func (d *Driver) getUnknown(ctx context.Context, id driver.Identity, p *page) (d
 	read, err := d.client.info(ctx, vm)
 	switch {
 	case err != nil:
-		return driver.Instance{}, err
+		return d.getBroken(id, p, vm, err)
 	case read == nil:
 		return d.getUnreadable(ctx, id, p, vm, false)
 	default:
 		return d.checked(ctx, id, p, read)
 	}
+}
+
+// getBroken returns a virtual machine whose direct read failed: if the Engine itself fails to read what the journal has, it is what
+// the journal has of the failure of its provisioning or of its removal.
+func (d *Driver) getBroken(id driver.Identity, p *page, known string, cause error) (driver.Instance, error) {
+	if !isFailure(cause) || known != p.VM || !p.isEnding() {
+		return driver.Instance{}, cause
+	}
+	return id.Checked(d.toListed(vm{Identifier: p.VM, Name: p.Host}, id, p.record))
 }
 
 // getUnreadable returns a virtual machine that a direct read does not show. It is gone if no list has it either, no task
@@ -231,7 +248,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			yield(driver.Instance{}, err)
 			return
 		}
-		var counts listing
+		counts := listing{next: d.next.Swap(nil)} // it is forgotten where this list does not have it
 		for listed, err := range d.all(ctx) {
 			parsed, ours := parseName(listed.Name)
 			switch {
@@ -240,6 +257,9 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				return
 			case !ours:
 				continue
+			}
+			if counts.next != nil && *counts.next == listed.Identifier {
+				counts.next = nil
 			}
 			entry := find(parsed, entries[parsed.uid])
 			if !owner.Selects(parsed.identity(entry.id).Owner) {
@@ -301,7 +321,10 @@ func (d *Driver) entries(ctx context.Context) (map[types.UID][]machineRecord, er
 
 // listing counts what one list has read.
 type listing struct {
-	// refreshed is how many virtual machines were read again that run and are known, and unread how many could not be read.
+	// next is the virtual machine before which none is read again that runs and is known, because an earlier list got that far; nil
+	// once it is met.
+	next *string
+	// refreshed is how many virtual machines that run and are known were due to be read again, and unread how many could not be read.
 	refreshed, unread int
 }
 
@@ -313,17 +336,16 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord,
 	last, known := d.infos.Get(listed.Identifier)
 	if known {
 		if shown := d.toInstance(last.info, entry.id, entry.record); isSettled(shown) {
-			if d.clock.Since(last.at) < infoTime || counts.refreshed >= maxRefreshed {
+			if d.clock.Since(last.at) < infoTime || counts.next != nil || !d.mayRefresh(listed.Identifier, counts) {
 				return shown, nil
 			}
-			counts.refreshed++
 		}
 	}
 	read, err := d.client.info(ctx, listed.Identifier)
 	switch {
 	case known && isFailure(err): // of this one: the others are listed all the same
 		return d.toInstance(last.info, entry.id, entry.record), nil
-	case isFailure(err) && entry.Removal != "" && entry.VM == listed.Identifier: // it may be gone in a moment
+	case isFailure(err) && entry.isEnding() && entry.VM == listed.Identifier: // its state is in the journal
 		return d.toListed(listed, entry.id, entry.record), nil
 	case err != nil:
 		return driver.Instance{}, err
@@ -334,6 +356,14 @@ func (d *Driver) readListed(ctx context.Context, listed vm, entry machineRecord,
 		d.remember(read, shown)
 		return shown, nil
 	}
+}
+
+// mayRefresh reports whether a list reads another virtual machine again. The next list begins with the first that it does not.
+func (d *Driver) mayRefresh(id string, counts *listing) bool {
+	if counts.refreshed++; counts.refreshed == maxRefreshed+1 {
+		d.next.Store(&id)
+	}
+	return counts.refreshed <= maxRefreshed
 }
 
 // all yields every virtual machine of the account, over all pages, and a failure last. The list ends with a page that is empty,

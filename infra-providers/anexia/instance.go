@@ -42,8 +42,11 @@ func (d *Driver) toListed(listed vm, candidate driver.Identity, known record) dr
 		instance.Identity = parsed.identity(candidate)
 	}
 	instance.Identity.ProviderID = instance.ProviderID
-	if known.Removal != "" && known.VM == listed.Identifier {
+	switch {
+	case known.Removal != "" && known.VM == listed.Identifier:
 		instance.State, instance.Message = driver.Stopping, "the virtual machine is being deprovisioned"
+	case !known.Failed.IsZero():
+		instance.State, instance.Message, instance.PollAfter = driver.Stopped, "the provisioning failed: "+known.Reason, 0
 	}
 	return instance
 }
@@ -58,9 +61,7 @@ func (d *Driver) toInstance(read *info, candidate driver.Identity, known record)
 	switch {
 	case instance.State == driver.Stopping:
 		return instance
-	case !known.Failed.IsZero():
-		instance.State, instance.Message = driver.Stopped, "the provisioning failed: "+known.Reason
-	default:
+	case known.Failed.IsZero():
 		instance.State, instance.Message = toState(read.Status)
 	}
 	if conflict, ok := d.conflicts.Get(read.Identifier); ok {

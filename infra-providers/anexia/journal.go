@@ -179,6 +179,9 @@ func (d *Driver) checked(ctx context.Context, id driver.Identity, p *page, read 
 	return found, err
 }
 
+// isEnding reports whether the provisioning has failed, or the removal was requested.
+func (r record) isEnding() bool { return !r.Failed.IsZero() || r.Removal != "" }
+
 // hasIP reports whether an address was reserved for the machine.
 func (r record) hasIP(ip string) bool {
 	for _, reserved := range r.Addresses {

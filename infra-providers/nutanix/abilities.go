@@ -111,7 +111,7 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 	}
 	id.UID = found.instance.Identity.UID
 	description := request.Describe(id)
-	if ptr.Deref(found.Description, "") == description {
+	if ptr.Deref(found.read.Description, "") == description {
 		return nil
 	}
 	key := "tag/" + found.instance.ID + "/" + string(id.Owner.UID)
@@ -123,8 +123,8 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		d.failures.Delete(key)
 		return fmt.Errorf("changing the description: %s", failed.reason)
 	}
-	found.Description = &description
-	task, err := d.prism.UpdateVM(ctx, found.instance.ID, found.Vm, found.etag, randomUUID(uuid.New()))
+	found.read.Description = &description
+	task, err := d.prism.UpdateVM(ctx, found.instance.ID, found.read, found.etag, randomUUID(uuid.New()))
 	if err != nil {
 		return toError(err)
 	}

@@ -213,6 +213,28 @@ func TestADeletedCategoryIsCreatedAgain(t *testing.T) {
 	}
 }
 
+// TestAnInvalidSpecIsToldBesideOthers of its Cluster, whose creations cache the category each time.
+func TestAnInvalidSpecIsToldBesideOthers(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	invalid := newRequest(identity, newConfig(t, func(s *infrav1.NutanixMachineSpec) {
+		s.GPUs = []infrav1.NutanixGPU{{Mode: "Virtual", Vendor: "NVIDIA", DeviceID: 1}}
+	}))
+	var err error
+	for n := range 3 {
+		other := identity
+		other.UID, other.Name = types.UID(fmt.Sprintf("0a1b2c3d-0000-4000-8000-00000000001%d", n)), fmt.Sprintf("other-%d", n)
+		patiently(t, d, newRequest(other, newConfig(t, unchanged)))
+		if _, err = d.Create(t.Context(), invalid); !driver.IsUnfinished(err) {
+			break
+		}
+	}
+	if !driver.IsInvalidConfiguration(err) {
+		t.Errorf("got %v, want an InvalidConfigurationError", err)
+	}
+}
+
 // TestAFailedRemovalIsTold: the task of a deletion, or of a detachment of a volume group, has failed after it was accepted. It is
 // tried again, and not all the time.
 func TestAFailedRemovalIsTold(t *testing.T) {
@@ -329,10 +351,10 @@ func TestManyVirtualMachinesOfOneUID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 101 {
+	for range 11 {
 		w.cloud.Clone(created.ID, identity.Name)
 	}
-	if err := d.Delete(t.Context(), identity); err == nil || !strings.Contains(err.Error(), "more than 100 virtual machines") {
+	if err := d.Delete(t.Context(), identity); err == nil || !strings.Contains(err.Error(), "more than 10 virtual machines") {
 		t.Errorf("got %v", err)
 	}
 }

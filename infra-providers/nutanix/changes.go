@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/nutanix/prism"
-	"drover.io/infra-providers/nutanix/request"
 )
 
 // failure is why a change failed, and until when it is not tried again.
@@ -113,7 +111,7 @@ func (d *Driver) removalFailure(vm virtualMachine) string {
 	if failed, ok := d.failures.Get(vm.instance.ID); ok {
 		return "the last attempt to delete the virtual machine failed: " + failed.reason
 	}
-	for _, group := range slices.DeleteFunc(volumeGroups(vm.Vm), func(id string) bool { return !request.IsUUID(id) }) {
+	for _, group := range vm.groups {
 		if failed, ok := d.failures.Get(attachment(group, vm.instance.ID)); ok {
 			return fmt.Sprintf("the last attempt to detach the volume group %q failed: %s", group, failed.reason)
 		}

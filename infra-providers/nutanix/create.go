@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
 	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
-	"k8s.io/utils/ptr"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inflight"
@@ -66,7 +65,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		return driver.Instance{}, err
 	}
 	err = d.requestVM(ctx, req, vm)
-	if cached && driver.IsInvalidConfiguration(err) { // or the category was deleted, which the next call finds out
+	if cached && driver.IsInvalidConfiguration(err) && d.repeated.Allow(inflight.Machine(req.Identity)) { // or the category was deleted
 		err = &driver.UnfinishedError{Err: fmt.Errorf("requesting the virtual machine once more, with the category %s of the Cluster read again: %s", ownerKey, err.Error())}
 	}
 	return driver.Instance{}, err
@@ -220,7 +219,7 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	case deleting:
 		return driver.Instance{}, &driver.UnfinishedError{Err: fmt.Errorf("the virtual machine %q is being deleted", vm.instance.ID)}
 	}
-	switch ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) {
+	switch vm.power {
 	case config.POWERSTATE_OFF:
 	case config.POWERSTATE_ON, config.POWERSTATE_PAUSED:
 		d.failures.Delete(vm.instance.ID) // of this process, when another one had not started it yet
@@ -257,7 +256,7 @@ func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[Ins
 	if err != nil {
 		return err
 	}
-	if len(again) > 0 && ptr.Deref(again[0].PowerState, config.POWERSTATE_UNKNOWN) != config.POWERSTATE_OFF {
+	if len(again) > 0 && !isOff(again[0]) {
 		return &driver.UnfinishedError{Err: errStarting} // another call has started it
 	}
 	if isRetryable(task) {
@@ -310,6 +309,4 @@ func (d *Driver) removing(cause error, vm virtualMachine) error {
 	return &driver.UnfinishedError{Err: cause}
 }
 
-func isOff(vm virtualMachine) bool {
-	return ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN) == config.POWERSTATE_OFF
-}
+func isOff(vm virtualMachine) bool { return vm.power == config.POWERSTATE_OFF }

@@ -13,7 +13,6 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/nutanix/prism"
-	"drover.io/infra-providers/nutanix/request"
 )
 
 // Delete implements driver.Driver. All disks and network interfaces are deleted with the virtual machine. Volume groups, as the
@@ -46,16 +45,15 @@ func (d *Driver) deleteVM(ctx context.Context, vm virtualMachine) error {
 	if deleting, err := d.isChanging(ctx, id); err != nil || deleting || d.hasFailed(id) {
 		return err
 	}
-	groups := volumeGroups(vm.Vm)
-	if slices.ContainsFunc(groups, func(id string) bool { return !request.IsUUID(id) }) { // it would be the key of what is remembered
+	if slices.Contains(vm.groups, "") { // it would be the key of what is remembered
 		return fmt.Errorf("the virtual machine %q has a volume group without an ID", id)
 	}
-	for _, group := range groups {
+	for _, group := range vm.groups {
 		if err := d.detach(ctx, group, id); err != nil {
 			return fmt.Errorf("detaching the volume group %q: %w", group, err)
 		}
 	}
-	if len(groups) > 0 {
+	if len(vm.groups) > 0 {
 		return nil // that takes a moment; the virtual machine is not being deleted, so Delete is called again
 	}
 	task, err := d.prism.DeleteVM(ctx, id, vm.etag, randomUUID(uuid.New()))

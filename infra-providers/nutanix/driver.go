@@ -78,6 +78,9 @@ type Driver struct {
 	asked expiring.Limiter[string]
 	// owners are the IDs of the categories of Clusters, by value.
 	owners expiring.Map[string, string]
+	// repeated has the machines whose refused request is repeated with the category read again, which other machines may have
+	// cached again by then: once in categoryLifetime.
+	repeated expiring.Limiter[driver.Identity]
 	// account is the Prism Central that answered first.
 	account atomic.Pointer[string]
 }
@@ -108,16 +111,28 @@ func connect(options Options, account driver.Account, secret driver.Credentials,
 	d.changes.Clock, d.changes.TTL, d.changes.Max = options.Clock, changeLifetime, maxRemembered
 	d.failures.Clock, d.failures.TTL, d.failures.Max = options.Clock, changeLifetime, maxRemembered
 	d.asked.Clock, d.asked.Period, d.asked.Max = options.Clock, retryPause, maxRemembered
+	d.repeated.Clock, d.repeated.Period, d.repeated.Max = options.Clock, categoryLifetime, maxRemembered
 	d.owners.Clock, d.owners.TTL, d.owners.Max = options.Clock, categoryLifetime, maxRemembered
 	return d, nil
 }
 
 // virtualMachine is one that was read by its ID.
 type virtualMachine struct {
-	*config.Vm
-	// etag is what a change must name.
-	etag     string
 	instance driver.Instance
+	power    config.PowerState
+	// groups are the IDs of the volume groups that are attached to it.
+	groups []string
+	// etag is what a change must name.
+	etag string
+	// read is what was read; nil for all but the first of several, because it may be large.
+	read *config.Vm
+}
+
+// toVirtualMachine converts a virtual machine that was read or listed.
+func toVirtualMachine(vm *config.Vm, clusters []request.Cluster) virtualMachine {
+	return virtualMachine{
+		instance: toInstance(vm, clusters), power: ptr.Deref(vm.PowerState, config.POWERSTATE_UNKNOWN), groups: volumeGroups(vm), read: vm,
+	}
 }
 
 // Get implements driver.Driver.
@@ -157,7 +172,8 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				yield(driver.Instance{}, toError(err))
 				return
 			}
-			instance := toInstance(vm, clusters)
+			listed := toVirtualMachine(vm, clusters)
+			instance := listed.instance
 			if instance.Identity.UID != "" && !request.IsUUID(instance.ID) {
 				yield(driver.Instance{}, errNoID)
 				return
@@ -165,7 +181,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			if changes.has(ctx, instance.ID) {
 				instance.State, instance.PollAfter = driver.Stopping, pollInterval
 			}
-			instance.Message = cmp.Or(d.removalFailure(virtualMachine{Vm: vm, instance: instance}), instance.Message)
+			instance.Message = cmp.Or(d.removalFailure(listed), instance.Message)
 			if instance.State == driver.Stopped && d.clock.Since(instance.Created) < startWindow {
 				continue
 			}
@@ -241,68 +257,68 @@ func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation i
 
 // findListed returns the virtual machines that are listed for an identity. What is listed may be gone, so it is read.
 func (d *Driver) findListed(ctx context.Context, id driver.Identity) ([]virtualMachine, error) {
-	instances, err := d.listed(ctx, id)
+	all, err := d.listed(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	instances = id.Own(instances)
-	slices.SortFunc(instances, func(a, b driver.Instance) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	if slices.ContainsFunc(all, func(c candidate) bool { return c.own }) {
+		all = slices.DeleteFunc(all, func(c candidate) bool { return !c.own })
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
 	})
 	var found []virtualMachine
-	for _, instance := range instances {
-		read, err := d.read(ctx, instance.ID)
+	for _, each := range all {
+		read, err := d.read(ctx, each.id)
 		if err != nil {
 			return nil, err
+		}
+		if len(found) > 0 && len(read) > 0 {
+			read[0].read = nil
 		}
 		found = append(found, read...)
 	}
 	return found, nil
 }
 
-// listed returns what is listed for the UID of an identity. The machine's own has its name, which one page of a list shows.
-// Another machine may have the same UID, so if there is none, all are read.
-func (d *Driver) listed(ctx context.Context, id driver.Identity) (found []driver.Instance, err error) {
+// candidate is a virtual machine that is listed for a UID. Another machine may have the same one: then it is not the own one.
+type candidate struct {
+	id      string
+	created time.Time
+	own     bool
+}
+
+// listed returns what is listed for the UID of an identity. What is the machine's own has its name, which is one page of a list as
+// a rule, and one of another name is another machine's; all are read only for an identity without a name, which owns none.
+func (d *Driver) listed(ctx context.Context, id driver.Identity) ([]candidate, error) {
 	if id.Name != "" {
-		named, err := d.prism.VMsByName(ctx, id.Name)
-		if err != nil {
-			return nil, toError(err)
-		}
-		for n := range named {
-			if found, err = appendOf(found, &named[n], id); err != nil {
-				return nil, err
-			}
-		}
+		return candidates(d.prism.VMsByName(ctx, id.Name), id)
 	}
-	if len(found) > 0 {
-		return found, nil
-	}
-	for vm, err := range d.prism.VMs(ctx) {
-		if err != nil {
-			return nil, toError(err)
-		}
-		if found, err = appendOf(found, vm, id); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return candidates(d.prism.VMs(ctx), id)
 }
 
 // maxOfUID is how many virtual machines may have one UID. Each is read, and a server that a Secret names may list any number.
-const maxOfUID = 100
+const maxOfUID = 10
 
-// appendOf appends a virtual machine that has the UID of an identity.
-func appendOf(found []driver.Instance, vm *config.Vm, id driver.Identity) ([]driver.Instance, error) {
-	instance := toInstance(vm, nil)
-	switch {
-	case instance.Identity.UID != id.UID:
-		return found, nil
-	case !request.IsUUID(instance.ID):
-		return nil, errNoID
-	case len(found) >= maxOfUID:
-		return nil, fmt.Errorf("more than %d virtual machines have the UID of this machine in their description: remove it from those that are not this machine's", maxOfUID)
+// candidates returns the virtual machines of a list that have the UID of an identity.
+func candidates(list iter.Seq2[*config.Vm, error], id driver.Identity) (found []candidate, err error) {
+	for vm, err := range list {
+		if err != nil {
+			return nil, toError(err)
+		}
+		known := request.Identity(ptr.Deref(vm.Name, ""), ptr.Deref(vm.Description, ""))
+		vmID := ptr.Deref(vm.ExtId, "")
+		switch {
+		case known.UID != id.UID:
+			continue
+		case !request.IsUUID(vmID):
+			return nil, errNoID
+		case len(found) >= maxOfUID:
+			return nil, fmt.Errorf("more than %d virtual machines have the UID of this machine in their description: remove it from those that are not this machine's", maxOfUID)
+		}
+		found = append(found, candidate{id: vmID, created: ptr.Deref(vm.CreateTime, time.Time{}), own: id.Check(known) == nil})
 	}
-	return append(found, instance), nil
+	return found, nil
 }
 
 // read returns a virtual machine by its ID, or nothing.
@@ -323,7 +339,9 @@ func (d *Driver) read(ctx context.Context, vmID string) ([]virtualMachine, error
 	if err != nil {
 		return nil, toError(err)
 	}
-	return []virtualMachine{{vm, etag, toInstance(vm, clusters)}}, nil
+	found := toVirtualMachine(vm, clusters)
+	found.etag = etag
+	return []virtualMachine{found}, nil
 }
 
 // readTask returns a task, or nil for one that is not kept any more, or not shown yet.

@@ -65,13 +65,14 @@ func conformanceEnv(t *testing.T, w env) drivertest.Environment[nutanix.Instance
 			drivertest.ServerError:          once(nutanixfake.Fault{Status: http.StatusInternalServerError, Group: "VM_INTERNAL_ERROR"}),
 			drivertest.InsufficientCapacity: once(nutanixfake.Fault{Start: "NO_HOST_RESOURCES"}),
 		},
-		Hide:      func() { w.cloud.HideNext(4) },
-		Attach:    func(created driver.Instance) func() bool { return w.cloud.Attach(created.ID) },
-		Stop:      w.cloud.Stop,
-		Restarts:  w.cloud.Resets,
-		Untag:     func(created driver.Instance, tags ...string) func() bool { return w.cloud.Untag(created.ID, tags...) },
-		Leftovers: w.cloud.Leftovers,
-		Changes:   w.cloud.Changes,
+		Hide:          func() { w.cloud.HideNext(4) },
+		Attach:        func(created driver.Instance) func() bool { return w.cloud.Attach(created.ID) },
+		Stop:          w.cloud.Stop,
+		Restarts:      w.cloud.Resets,
+		NamesIdentify: true,
+		Untag:         func(created driver.Instance, tags ...string) func() bool { return w.cloud.Untag(created.ID, tags...) },
+		Leftovers:     w.cloud.Leftovers,
+		Changes:       w.cloud.Changes,
 	}
 }
 

@@ -5,6 +5,7 @@ package nutanix_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -351,6 +352,35 @@ func TestWhatAnotherProcessStartedIsKept(t *testing.T) {
 				t.Errorf("the virtual machine is %+v", got)
 			}
 		})
+	}
+}
+
+// TestNothingButListsReadsAllVirtualMachines: there may be thousands, and a call has two minutes.
+func TestNothingButListsReadsAllVirtualMachines(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{})
+	d := w.connect(t)
+	created := patiently(t, d, newRequest(identity, newConfig(t, unchanged)))
+	for n := range 300 {
+		w.cloud.Clone(created.ID, fmt.Sprint("another-", n))
+	}
+	mine := identity
+	mine.UID, mine.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
+	for _, step := range []struct {
+		verb string
+		call func() error
+	}{
+		{"reading", func() error { _, err := d.Get(t.Context(), mine); return err }},
+		{"deleting", func() error { return d.Delete(t.Context(), mine) }},
+		{"creating", func() error { _, err := d.Create(t.Context(), newRequest(mine, newConfig(t, unchanged))); return err }},
+	} {
+		before := w.cloud.Counts()["GET vms"]
+		if err := step.call(); err != nil && !driver.IsNotFound(err) && !driver.IsUnfinished(err) {
+			t.Errorf("%s: %v", step.verb, err)
+		}
+		if lists := w.cloud.Counts()["GET vms"] - before; lists != 1 {
+			t.Errorf("%s read %d pages of virtual machines, want 1", step.verb, lists)
+		}
 	}
 }
 

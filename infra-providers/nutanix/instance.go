@@ -128,14 +128,23 @@ func add(all []clusterv1.MachineAddress, kind clusterv1.MachineAddressType, addr
 	return append(all, known)
 }
 
-// volumeGroups returns the IDs of the volume groups that are attached to a virtual machine. They exist without it.
+// volumeGroups returns the IDs of the volume groups that are attached to a virtual machine, empty for what is none. They exist
+// without it.
 func volumeGroups(vm *config.Vm) (ids []string) {
 	for _, disk := range vm.Disks {
 		if disk.BackingInfo == nil {
 			continue
 		}
-		if group, ok := disk.BackingInfo.GetValue().(config.ADSFVolumeGroupReference); ok && group.VolumeGroupExtId != nil && !slices.Contains(ids, *group.VolumeGroupExtId) {
-			ids = append(ids, *group.VolumeGroupExtId)
+		group, ok := disk.BackingInfo.GetValue().(config.ADSFVolumeGroupReference)
+		if !ok || group.VolumeGroupExtId == nil {
+			continue
+		}
+		id := *group.VolumeGroupExtId
+		if !request.IsUUID(id) {
+			id = ""
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	return ids

@@ -55,6 +55,9 @@ type Environment[C any] struct {
 	// UniqueNames is true for a cloud where only one instance can have a name, so that a second machine of the same
 	// name waits.
 	UniqueNames bool
+	// NamesIdentify is true for a driver whose instances are identified by the name of the machine, too, so that one with the
+	// UID of a machine and another name is another machine's, and the machine gets its own.
+	NamesIdentify bool
 	// ImageOf returns the ID of the image that an instance was created from.
 	ImageOf func(driver.Instance) string
 	// Stop stops every instance, as another client of the cloud would.

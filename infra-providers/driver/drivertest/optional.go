@@ -70,6 +70,9 @@ func restart[C any](t *testing.T, env Environment[C]) {
 	}
 	otherName, otherUID, otherCluster := id, id, id
 	otherName.Name = "other-machine"
+	if env.NamesIdentify { // there is none of this name
+		otherName.ProviderID = created.ProviderID
+	}
 	otherUID.UID, otherUID.ProviderID = uid(1, 9), created.ProviderID
 	otherCluster.Owner.Name, otherCluster.ProviderID = "away", created.ProviderID
 	for who, id := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {

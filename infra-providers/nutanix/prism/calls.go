@@ -4,6 +4,7 @@
 package prism
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -27,27 +28,17 @@ func (c *Client) VM(ctx context.Context, id string) (*config.Vm, string, error) 
 	return get[config.Vm](ctx, c, vmm, vmPath(id))
 }
 
-// VMsByName returns the virtual machines of a name, which need not be unique.
-func (c *Client) VMsByName(ctx context.Context, name string) ([]config.Vm, error) {
-	return list[config.Vm](ctx, c, vmm, vmsPath, Equal("name", name))
+// VMsByName yields the virtual machines of a name, which need not be unique, and a failure last.
+func (c *Client) VMsByName(ctx context.Context, name string) iter.Seq2[*config.Vm, error] {
+	return list[config.Vm](ctx, c, listing{namespace: vmm, path: vmsPath, filter: Equal("name", name)})
 }
 
 // VMs yields all virtual machines, page by page, and a failure last. One that is created or deleted meanwhile may move others
 // to pages that were read already.
 func (c *Client) VMs(ctx context.Context) iter.Seq2[*config.Vm, error] {
 	return func(yield func(*config.Vm, error) bool) {
-		for read, page := 0, 0; ; page++ {
-			found, total, _, err := listPage[config.Vm](ctx, c, vmm, vmsPath, "", page)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for n := range found {
-				if !yield(&found[n], nil) {
-					return
-				}
-			}
-			if read += len(found); read >= total || len(found) == 0 {
+		for vm, err := range list[config.Vm](ctx, c, listing{namespace: vmm, path: vmsPath, unbounded: true}) {
+			if errors.Is(err, errChanged) || !yield(vm, err) {
 				return
 			}
 		}
@@ -119,33 +110,36 @@ func (c *Client) Image(ctx context.Context, id string) (*content.Image, error) {
 	return found, err
 }
 
-// ImagesByName returns the images of a name.
-func (c *Client) ImagesByName(ctx context.Context, name string) ([]content.Image, error) {
-	return list[content.Image](ctx, c, vmm, "content/images", Equal("name", name))
+// ImagesByName yields the images of a name, and a failure last.
+func (c *Client) ImagesByName(ctx context.Context, name string) iter.Seq2[*content.Image, error] {
+	return list[content.Image](ctx, c, listing{namespace: vmm, path: "content/images", filter: Equal("name", name)})
 }
 
-// Clusters returns all clusters, that of Prism Central included.
-func (c *Client) Clusters(ctx context.Context) ([]clusters.Cluster, error) {
-	return list[clusters.Cluster](ctx, c, clustermgmt, "config/clusters", "")
+// Clusters yields all clusters, that of Prism Central included, and a failure last.
+func (c *Client) Clusters(ctx context.Context) iter.Seq2[*clusters.Cluster, error] {
+	return list[clusters.Cluster](ctx, c, listing{namespace: clustermgmt, path: "config/clusters"})
 }
 
-// SubnetsByName returns the subnets of a name, of all clusters.
-func (c *Client) SubnetsByName(ctx context.Context, name string) ([]networks.Subnet, error) {
-	return list[networks.Subnet](ctx, c, networking, "config/subnets", Equal("name", name))
+// SubnetsByName yields the subnets of a name, of all clusters, and a failure last.
+func (c *Client) SubnetsByName(ctx context.Context, name string) iter.Seq2[*networks.Subnet, error] {
+	return list[networks.Subnet](ctx, c, listing{namespace: networking, path: "config/subnets", filter: Equal("name", name)})
 }
 
-// StorageContainersByName returns the storage containers of a name, of all clusters.
-func (c *Client) StorageContainersByName(ctx context.Context, name string) ([]clusters.StorageContainer, error) {
-	return list[clusters.StorageContainer](ctx, c, clustermgmt, "config/storage-containers", Equal("name", name))
+// StorageContainersByName yields the storage containers of a name, of all clusters, and a failure last.
+func (c *Client) StorageContainersByName(ctx context.Context, name string) iter.Seq2[*clusters.StorageContainer, error] {
+	return list[clusters.StorageContainer](ctx, c, listing{namespace: clustermgmt, path: "config/storage-containers", filter: Equal("name", name)})
 }
 
 // Category returns the category of a key and a value, or nil.
 func (c *Client) Category(ctx context.Context, key, value string) (*tasks.Category, error) {
-	found, err := list[tasks.Category](ctx, c, prism, "config/categories", Equal("key", key, "value", value))
-	if err != nil || len(found) == 0 {
-		return nil, err
+	var first *tasks.Category
+	for found, err := range list[tasks.Category](ctx, c, listing{namespace: prism, path: "config/categories", filter: Equal("key", key, "value", value)}) {
+		if err != nil {
+			return nil, err
+		}
+		first = cmp.Or(first, found)
 	}
-	return &found[0], nil
+	return first, nil
 }
 
 // CreateCategory creates a category. It fails where there is one of its key and value.

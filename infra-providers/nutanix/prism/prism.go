@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -241,64 +242,73 @@ func get[T any](ctx context.Context, c *Client, namespace, path string) (*T, str
 	return found, answer.etag, decode(answer.Data, found)
 }
 
-// maxEntities and maxList are how many entities and bytes a list has at most that is kept as a whole: tenants name the servers.
+// maxEntities and maxList are how many entities and bytes a list has at most, unless it is unbounded: tenants name the servers.
 const maxEntities, maxList = 20_000, 32 << 20
 
 var errTooMany = fmt.Errorf("the list has more than %d entities, or more than %d MiB", maxEntities, maxList>>20)
 
-// list reads all pages of a list. An answer without entities has no data. A list that changed while it was read, so that it may
-// lack an entity, fails.
-func list[T any](ctx context.Context, c *Client, namespace, path, filter string) ([]T, error) {
-	var all []T
-	size := 0
-	for page := 0; ; page++ {
-		found, total, read, err := listPage[T](ctx, c, namespace, path, filter, page)
-		if err != nil {
-			return nil, err
-		}
-		all, size = append(all, found...), size+read
-		switch {
-		case total > maxEntities || size > maxList:
-			return nil, errTooMany
-		case len(all) == total:
-			return all, nil
-		case len(found) == 0 || len(all) > total:
-			return nil, errChanged
+// errChanged means that entities were created or deleted between two pages.
+var errChanged = errors.New("the list changed while it was read")
+
+// listing is a list that is read.
+type listing struct {
+	namespace, path, filter string
+	// unbounded is true for one that may have any length.
+	unbounded bool
+}
+
+// list yields the entities of a list, page by page, and a failure last. A list that changed while it was read, so that it may
+// lack an entity, fails. Each entity is decoded when it is yielded, because a few bytes may become a KiB: who keeps them has to
+// bound what is kept.
+func list[T any](ctx context.Context, c *Client, of listing) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for read, size, page := 0, 0, 0; ; page++ {
+			found, total, err := c.page(ctx, of, page)
+			for n := range found {
+				size += len(found[n])
+			}
+			if err == nil && !of.unbounded && (total > maxEntities || size > maxList) {
+				err = errTooMany
+			}
+			for n := 0; n < len(found) && err == nil; n++ {
+				entity := new(T)
+				if err = decode(found[n], entity); err == nil && !yield(entity, nil) {
+					return
+				}
+			}
+			read += len(found)
+			switch {
+			case err == nil && read == total:
+				return
+			case err == nil && (len(found) == 0 || read > total):
+				err = errChanged
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 		}
 	}
 }
 
-// errChanged means that entities were created or deleted between two pages.
-var errChanged = errors.New("the list changed while it was read")
-
-// listPage reads a page, how many entities the list has, and how many bytes the page has.
-func listPage[T any](ctx context.Context, c *Client, namespace, path, filter string, page int) (found []T, total, size int, err error) {
-	query := url.Values{"$page": {strconv.Itoa(page)}, "$limit": {strconv.Itoa(c.pageSize)}}
-	if filter != "" {
-		query.Set("$filter", filter)
+// page reads a page: the text of each entity, and how many entities the list has. An answer without entities has no data.
+func (c *Client) page(ctx context.Context, of listing, number int) (found []json.RawMessage, total int, err error) {
+	query := url.Values{"$page": {strconv.Itoa(number)}, "$limit": {strconv.Itoa(c.pageSize)}}
+	if of.filter != "" {
+		query.Set("$filter", of.filter)
 	}
-	answer, err := c.send(ctx, call{method: http.MethodGet, namespace: namespace, path: path, query: query})
+	answer, err := c.send(ctx, call{method: http.MethodGet, namespace: of.namespace, path: of.path, query: query})
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, 0, err
 	}
 	available := answer.Metadata.TotalAvailableResults
 	if available == nil || *available < 0 {
-		return nil, 0, 0, errNoAnswer
+		return nil, 0, errNoAnswer
 	}
-	if len(answer.Data) == 0 || bytes.Equal(answer.Data, []byte("null")) {
-		return nil, *available, 0, nil
+	if len(answer.Data) > 0 && json.Unmarshal(answer.Data, &found) != nil || len(found) > c.pageSize {
+		return nil, 0, errNoAnswer
 	}
-	var parts []json.RawMessage // what a few bytes describe has a KiB or more, so they are counted before
-	if json.Unmarshal(answer.Data, &parts) != nil || len(parts) > c.pageSize {
-		return nil, 0, 0, errNoAnswer
-	}
-	found = make([]T, len(parts))
-	for n := range parts {
-		if err := decode(parts[n], &found[n]); err != nil {
-			return nil, 0, 0, err
-		}
-	}
-	return found, *available, len(answer.Data), nil
+	return found, *available, nil
 }
 
 // Equal returns the filter of lists for the equality of a property, and of further pairs of a property and a value.

@@ -6,12 +6,17 @@ package prism_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"weak"
 
+	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
 	"k8s.io/utils/clock"
 
 	"drover.io/infra-providers/nutanix/prism"
@@ -70,11 +75,38 @@ func TestListsAreComplete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found, err := newClient(t, test.answers...).VMsByName(t.Context(), "worker")
-			if len(found) != test.want || (err != nil) != test.fails {
-				t.Errorf("got %d and %v", len(found), err)
+			found, err := 0, error(nil)
+			for _, err = range newClient(t, test.answers...).VMsByName(t.Context(), "worker") {
+				if err == nil {
+					found++
+				}
+			}
+			if !test.fails && found != test.want || (err != nil) != test.fails {
+				t.Errorf("got %d and %v", found, err)
 			}
 		})
+	}
+}
+
+// TestListsHoldOneEntity at a time: what is decoded may be many times as large as its text.
+func TestListsHoldOneEntity(t *testing.T) {
+	t.Parallel()
+	page := `{"data": [` + vm + `,` + vm + `], "metadata": {"totalAvailableResults": 8}}`
+	client := newClient(t, page)
+	for name, list := range map[string]iter.Seq2[*config.Vm, error]{"all": client.VMs(t.Context()), "by name": client.VMsByName(t.Context(), "worker")} {
+		var all []weak.Pointer[config.Vm]
+		for found, err := range list {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all = append(all, weak.Make(found)); len(all) < 8 {
+				continue
+			}
+			runtime.GC()
+			if held := slices.DeleteFunc(all[:7], func(p weak.Pointer[config.Vm]) bool { return p.Value() == nil }); len(held) > 0 {
+				t.Errorf("%s: %d entities before the last are held", name, len(held))
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,13 +33,13 @@ const (
 	maxAnswers = 1000
 )
 
-// API has the calls that look-ups make. Their errors are those of package prism.
+// API has the calls that look-ups make. Lists yield a failure last. Their errors are those of package prism.
 type API interface {
 	Image(ctx context.Context, id string) (*content.Image, error)
-	ImagesByName(ctx context.Context, name string) ([]content.Image, error)
-	Clusters(ctx context.Context) ([]clusters.Cluster, error)
-	SubnetsByName(ctx context.Context, name string) ([]networks.Subnet, error)
-	StorageContainersByName(ctx context.Context, name string) ([]clusters.StorageContainer, error)
+	ImagesByName(ctx context.Context, name string) iter.Seq2[*content.Image, error]
+	Clusters(ctx context.Context) iter.Seq2[*clusters.Cluster, error]
+	SubnetsByName(ctx context.Context, name string) iter.Seq2[*networks.Subnet, error]
+	StorageContainersByName(ctx context.Context, name string) iter.Seq2[*clusters.StorageContainer, error]
 	Category(ctx context.Context, key, value string) (*tasks.Category, error)
 	HasProjects(ctx context.Context) (bool, error)
 }
@@ -100,18 +101,23 @@ func (l *Lookup) image(ctx context.Context, want infrav1.NutanixImage) (*content
 		}
 		return found, err
 	}
-	found, err := l.api.ImagesByName(ctx, want.Name)
-	if err != nil {
-		return nil, err
+	var found *content.Image
+	count := 0
+	for image, err := range l.api.ImagesByName(ctx, want.Name) {
+		if err != nil {
+			return nil, err
+		}
+		if ptr.Deref(image.Name, "") == want.Name {
+			found, count = image, count+1
+		}
 	}
-	found = slices.DeleteFunc(found, func(i content.Image) bool { return ptr.Deref(i.Name, "") != want.Name })
-	switch len(found) {
+	switch count {
 	case 0:
 		return nil, driver.InvalidField("spec.image.name", "there is no image %q", want.Name)
 	case 1:
-		return &found[0], nil
+		return found, nil
 	default:
-		return nil, driver.InvalidField("spec.image.name", "%d images have the name %q: name one by its UUID", len(found), want.Name)
+		return nil, driver.InvalidField("spec.image.name", "%d images have the name %q: name one by its UUID", count, want.Name)
 	}
 }
 
@@ -147,23 +153,22 @@ func (l *Lookup) ReadClusters(ctx context.Context) ([]Cluster, error) {
 }
 
 func (l *Lookup) clusters(ctx context.Context) ([]Cluster, error) {
-	found, err := l.api.Clusters(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var all []Cluster
-	for _, cluster := range found {
-		if IsUUID(ptr.Deref(cluster.ExtId, "")) {
-			all = append(all, toCluster(cluster))
+	for cluster, err := range l.api.Clusters(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !IsUUID(ptr.Deref(cluster.ExtId, "")):
+			continue
+		case len(all) >= maxEntries:
+			return nil, errTooMany
 		}
-	}
-	if len(all) > maxEntries {
-		return nil, errTooMany
+		all = append(all, toCluster(cluster))
 	}
 	return all, nil
 }
 
-func toCluster(found clusters.Cluster) Cluster {
+func toCluster(found *clusters.Cluster) Cluster {
 	cluster := Cluster{ID: ptr.Deref(found.ExtId, "")}
 	if name := ptr.Deref(found.Name, ""); len(name) <= maxName {
 		cluster.Name = name
@@ -222,7 +227,13 @@ func (p *places) add(found place) error {
 	if !IsUUID(found.id) {
 		found.id = ""
 	}
-	found.clusters = slices.DeleteFunc(found.clusters, func(id string) bool { return !IsUUID(id) })
+	listed := found.clusters
+	found.clusters = nil // the list that was sent would keep its length in memory
+	for _, id := range listed {
+		if IsUUID(id) {
+			found.clusters = append(found.clusters, id)
+		}
+	}
 	p.all, p.references = append(p.all, found), p.references+len(found.clusters)
 	if len(p.all) > maxEntries || p.references > maxEntries {
 		return errTooMany
@@ -237,10 +248,11 @@ func (l *Lookup) subnet(ctx context.Context, cluster, nameOrID, field string) (s
 		return nameOrID, nil
 	}
 	all, err := lookup.Cached(&l.answers, "subnet", nameOrID, func() ([]place, error) {
-		found, err := l.api.SubnetsByName(ctx, nameOrID)
 		var kept places
-		for n := range found {
-			s := &found[n]
+		for s, err := range l.api.SubnetsByName(ctx, nameOrID) {
+			if err != nil {
+				return nil, err
+			}
 			if ptr.Deref(s.Name, "") != nameOrID {
 				continue
 			}
@@ -254,7 +266,7 @@ func (l *Lookup) subnet(ctx context.Context, cluster, nameOrID, field string) (s
 				return nil, err
 			}
 		}
-		return kept.all, err
+		return kept.all, nil
 	})
 	if err != nil {
 		return "", err
@@ -268,10 +280,11 @@ func (l *Lookup) storageContainer(ctx context.Context, cluster, nameOrID, field 
 		return nameOrID, nil
 	}
 	all, err := lookup.Cached(&l.answers, "storage container", nameOrID, func() ([]place, error) {
-		found, err := l.api.StorageContainersByName(ctx, nameOrID)
 		var kept places
-		for n := range found {
-			s := &found[n]
+		for s, err := range l.api.StorageContainersByName(ctx, nameOrID) {
+			if err != nil {
+				return nil, err
+			}
 			if ptr.Deref(s.Name, "") != nameOrID {
 				continue
 			}
@@ -279,7 +292,7 @@ func (l *Lookup) storageContainer(ctx context.Context, cluster, nameOrID, field 
 				return nil, err
 			}
 		}
-		return kept.all, err
+		return kept.all, nil
 	})
 	if err != nil {
 		return "", err
