@@ -185,9 +185,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right without all MachineSets
 	}
-	if last, was := r.refused.Get(s.deployment.UID); was && last.generation == s.deployment.Generation {
-		s.notApplied = last.err
-	}
+	s.notApplied = r.lastRefusal(s.deployment)
 	if r.countUnseen(ctx, s) > 0 {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
@@ -221,7 +219,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		return r.nextRequeue(s), nil
 	}
 	if s.notApplied != nil {
-		return r.nextRequeue(s), nil
+		return r.nextRequeue(s), nil //nolint:nilerr // it is in a condition, and tried again after a while
 	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
 		return results.Earliest(r.nextRequeue(s), reconcile.Result{RequeueAfter: due}), nil
@@ -230,6 +228,20 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
 	r.steps.Mark(s.deployment.UID)
+	err = r.applyAll(ctx, s)
+	return r.nextRequeue(s), err
+}
+
+// lastRefusal is why an action for this generation of a MachineDeployment could not be applied a moment ago; nil if all could.
+func (r *Reconciler) lastRefusal(md *clusterv1.MachineDeployment) error {
+	if last, was := r.refused.Get(md.UID); was && last.generation == md.Generation {
+		return last.err
+	}
+	return nil
+}
+
+// applyAll does the actions of the decision, and remembers the first that is refused.
+func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 	var errs []error
 	for _, action := range s.decision.Actions {
 		err := r.apply(ctx, s, action)
@@ -241,7 +253,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	if s.notApplied != nil {
 		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied})
 	}
-	return r.nextRequeue(s), kerrors.NewAggregate(errs)
+	return kerrors.NewAggregate(errs)
 }
 
 // deleteAnnotationsObserved reports whether a decrease of replicas, if this is one, may be planned yet.
