@@ -262,33 +262,59 @@ type listing struct {
 // bound what is kept.
 func list[T any](ctx context.Context, c *Client, of listing) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
-		for read, size, page := 0, 0, 0; ; page++ {
-			found, total, err := c.page(ctx, of, page)
-			for n := range found {
-				size += len(found[n])
-			}
-			if err == nil && !of.unbounded && (total > maxEntities || size > maxList) {
-				err = errTooMany
-			}
-			for n := 0; n < len(found) && err == nil; n++ {
-				entity := new(T)
-				if err = decode(found[n], entity); err == nil && !yield(entity, nil) {
-					return
-				}
-			}
-			read += len(found)
-			switch {
-			case err == nil && read == total:
-				return
-			case err == nil && (len(found) == 0 || read > total):
-				err = errChanged
+		for text, err := range c.texts(ctx, of) {
+			entity := new(T)
+			if err == nil {
+				err = decode(text, entity)
 			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
+			if !yield(entity, nil) {
+				return
+			}
 		}
 	}
+}
+
+// texts yields the entities of a list as they were sent, and a failure last.
+func (c *Client) texts(ctx context.Context, of listing) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for read, size, page := 0, 0, 0; ; page++ {
+			found, total, err := c.page(ctx, of, page)
+			read += len(found)
+			for _, text := range found {
+				size += len(text)
+			}
+			if err == nil {
+				err = of.check(total, size)
+			}
+			for n := 0; err == nil && n < len(found); n++ {
+				if !yield(found[n], nil) {
+					return
+				}
+			}
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case read == total:
+				return
+			case read > total || len(found) == 0:
+				yield(nil, errChanged)
+				return
+			}
+		}
+	}
+}
+
+// check fails for a list that is too long.
+func (l listing) check(total, size int) error {
+	if !l.unbounded && (total > maxEntities || size > maxList) {
+		return errTooMany
+	}
+	return nil
 }
 
 // page reads a page: the text of each entity, and how many entities the list has. An answer without entities has no data.

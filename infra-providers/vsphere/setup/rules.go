@@ -101,15 +101,8 @@ func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, due fun
 		return nil, errChanging
 	}
 	defer s.changing.Unlock()
-	if last, ok := s.changes[cluster.Ref]; ok {
-		infos, err := vcenter.Results(ctx, client, last)
-		if err != nil {
-			return nil, err
-		}
-		if vcenter.Running(infos[last]) {
-			return &last, nil
-		}
-		delete(s.changes, cluster.Ref)
+	if last, err := s.lastChange(ctx, client, cluster.Ref); last != nil || err != nil {
+		return last, err
 	}
 	if len(s.changes) >= maxChanges {
 		return nil, errChanging
@@ -130,6 +123,23 @@ func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, due fun
 	}
 	s.changes[cluster.Ref] = *task
 	return task, nil
+}
+
+// lastChange returns the change of a compute cluster that is under way; nil if the last one has ended.
+func (s *Steps) lastChange(ctx context.Context, client *vim25.Client, cluster types.ManagedObjectReference) (Task, error) {
+	last, ok := s.changes[cluster]
+	if !ok {
+		return nil, nil
+	}
+	infos, err := vcenter.Results(ctx, client, last)
+	if err != nil {
+		return nil, err
+	}
+	if vcenter.Running(infos[last]) {
+		return &last, nil
+	}
+	delete(s.changes, cluster)
+	return nil, nil
 }
 
 func clusterOf(ctx context.Context, client *vim25.Client, vm VM) (vcenter.Cluster, error) {

@@ -524,7 +524,7 @@ func TestNewestSpecThatNoManagerHasSeen(t *testing.T) {
 		o.SetGeneration(2)
 		entry := metav1.ManagedFieldsEntry{
 			Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: clusterv1.GroupVersion.String(), Time: new(ago(before)),
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"),
 		}
 		ofStatus := entry
 		ofStatus.Manager, ofStatus.Subresource, ofStatus.Time = "drover", "status", new(ago(0))
