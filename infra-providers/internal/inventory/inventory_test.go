@@ -222,6 +222,47 @@ func TestLostUIDIsReadDirectly(t *testing.T) {
 	}
 }
 
+// byName is a driver that looks for a machine without a provider ID by its name: one of another name and the same UID is none.
+type byName struct{ driver.Driver[fake.Config] }
+
+func (b byName) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := b.Driver.Get(ctx, id)
+	if id.ProviderID == "" && driver.IsNotOwned(err) {
+		return driver.Instance{}, &driver.NotFoundError{What: "instance " + id.Name}
+	}
+	return found, err
+}
+
+func (b byName) Delete(ctx context.Context, id driver.Identity) error {
+	err := b.Driver.Delete(ctx, id)
+	if id.ProviderID == "" && driver.IsNotOwned(err) {
+		return nil
+	}
+	return err
+}
+
+// TestMachineWithTheUIDOfAnother: it is a copy of another machine, with its annotation, and has no instance.
+func TestMachineWithTheUIDOfAnother(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{DeleteReads: 1000})
+	b.Driver = byName{b.cloud}
+	b.make(2)
+	b.want(0, driver.Running)
+	if err := b.Delete(t.Context(), request(1).Identity); err != nil {
+		t.Fatal(err)
+	}
+	b.want(1, driver.Stopping) // removals take a while, as the inventory knows now
+	other := request(0).Identity
+	other.Name = "another"
+	if err := b.Delete(t.Context(), other); err != nil {
+		t.Errorf("deleting the copy: %v", err)
+	}
+	if _, err := b.Get(t.Context(), other); !driver.IsNotFound(err) {
+		t.Errorf("the copy has an instance: %v", err)
+	}
+	b.want(0, driver.Running)
+}
+
 func TestListThatBeganBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})

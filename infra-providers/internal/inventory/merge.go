@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -160,18 +158,23 @@ func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 	if id.ProviderID != "" {
 		return v.entries[id.ProviderID]
 	}
-	if of := v.byUID[id.UID]; len(of) == 1 {
-		for known := range of {
-			return known
-		}
+	if of := v.matching(id); len(of) == 1 {
+		return of[0]
 	}
 	return nil
 }
 
-// matching returns all entries that an identity may mean.
+// matching returns all entries that an identity may mean. Another machine may have its UID, as the copy of one with its
+// annotation: what is of that one is read by itself.
 func (v *Inventory[C]) matching(id driver.Identity) []*entry {
 	if id.ProviderID == "" {
-		return slices.Collect(maps.Keys(v.byUID[id.UID]))
+		var own []*entry
+		for known := range v.byUID[id.UID] {
+			if id.Check(known.instance.Identity) == nil {
+				own = append(own, known)
+			}
+		}
+		return own
 	}
 	if known := v.entries[id.ProviderID]; known != nil {
 		return []*entry{known}

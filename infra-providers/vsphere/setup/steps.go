@@ -134,6 +134,7 @@ func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, to Direct
 		s.Tasks.Start(uuid, *task, struct{}{})
 	case realFailure(err) != nil:
 		s.Tasks.Fail(uuid, err)
+	case errors.Is(err, errChanging): // it says nothing about a failure before
 	case err != nil:
 		s.Tasks.End(uuid)
 	}
