@@ -4,6 +4,7 @@
 package machinedeployment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -98,7 +99,7 @@ func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.Machi
 func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Action) error {
 	md, now := s.deployment, r.Clock.Now()
 	if err := machinename.Check(md.Spec.MachineNaming.Template); err != nil {
-		s.notApplied = err
+		s.notApplied = cmp.Or(s.notApplied, err)
 		return nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
@@ -124,8 +125,9 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 			return nil
 		}
 	}
-	s.notApplied = fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
-	return s.notApplied
+	taken := fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
+	s.notApplied = cmp.Or(s.notApplied, taken)
+	return taken
 }
 
 // newSet returns the MachineSet for the present template.

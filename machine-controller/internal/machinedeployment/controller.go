@@ -215,6 +215,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		}
 		if len(state.Unseen) == 0 {
 			s.notApplied = nil // what could not be applied is not wanted any more
+			r.refused.Delete(s.deployment.UID)
 		}
 		return r.nextRequeue(s), nil
 	}

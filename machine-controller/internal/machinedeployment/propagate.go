@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -23,6 +24,7 @@ import (
 // Machines exist for as long as a rollout takes, and under OnDelete for longer. A set whose selector does not match the
 // labels that it would get, as can be stored on an API server without Drover's rules, gets only how its Machines are deleted,
 // and so does one that the API server refuses, as for annotations that are too long: the rollout continues with both.
+// One that may not be changed at all stops it, unless it is superseded and has no Machines.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
 	current, _ := revision.FindNewMachineSet(md, s.sets, r.Clock.Now())
@@ -47,12 +49,22 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 		wanted = set.DeepCopy()
 		inplace.MachineSetDeletion(wanted, md)
 		written, err := r.propagate(ctx, s, set, wanted, set == current)
-		if err != nil {
+		switch {
+		case err == nil:
+			s.sets[i] = written
+		case !results.IsRefused(err):
 			return results.IgnoreNotFoundOrConflict(err)
+		case set == current || !isEmpty(set): // its Machines would be deleted in another way than wanted
+			s.blocked = err
+			return err
 		}
-		s.sets[i] = written
 	}
 	return nil
+}
+
+// isEmpty reports whether a MachineSet has no Machines, and is to have none.
+func isEmpty(set *clusterv1.MachineSet) bool {
+	return ptr.Deref(set.Spec.Replicas, 0) == 0 && ptr.Deref(set.Status.Replicas, 0) == 0
 }
 
 // propagate writes a MachineSet as it is wanted, with its revision if it is the current one, and returns what is stored.

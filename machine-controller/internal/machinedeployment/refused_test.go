@@ -238,3 +238,48 @@ func TestRefusalIsReportedBesideASuccess(t *testing.T) {
 		t.Errorf("created: %t, not applied: %v, error %v", created, s.notApplied, err)
 	}
 }
+
+// TestProtectedSetThatCannotBeToldHowToDelete has an old MachineSet that may not be changed, and a change of the size together with
+// one of how Machines are deleted, which goes to each MachineSet before.
+func TestProtectedSetThatCannotBeToldHowToDelete(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ of, want int32 }{"without Machines": {0, 5}, "with a Machine": {1, 3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := selecting()
+			md.Spec.Replicas = new(int32(3))
+			old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
+			old.Spec.Replicas, current.Spec.Replicas = &test.of, new(int32(3))
+			policy := &protection{}
+			r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
+			r.setUp()
+			reconcile := func() error {
+				r.follow(t, old)
+				r.follow(t, current)
+				r.get(t, md)
+				r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
+				_, err := r.Reconcile(t.Context(), md)
+				return err
+			}
+			for range 2 {
+				if err := reconcile(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			policy.names = []string{"old"}
+			md.Spec.Replicas, md.Spec.Deletion.Order = new(int32(5)), clusterv1.NewestMachineSetDeletionOrder
+			if err := r.Client.Update(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				_ = reconcile() // which fails while it tries
+			}
+			r.get(t, current)
+			r.get(t, md)
+			blocked := strings.Contains(conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition), "it is protected")
+			if *current.Spec.Replicas != test.want || blocked != (test.of > 0) {
+				t.Errorf("the current MachineSet has %d replicas, want %d; Available is %+v", *current.Spec.Replicas, test.want, statusAndReasonOf(md, clusterv1.MachineDeploymentAvailableCondition))
+			}
+		})
+	}
+}

@@ -77,7 +77,7 @@ func setStatus(s *state, now time.Time) {
 	setScalingUp(s)
 	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
 		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
-		Blocked: cmp.Or(text(s.blocked), text(s.notApplied), blockedDeletion(s.sets)),
+		Blocked: cmp.Or(text(s.blocked), notLowered(s), blockedDeletion(s.sets)),
 	})
 	machineowner.SetRemediating(s.deployment, s.machines)
 	notDeleted := s.blocked
@@ -88,6 +88,20 @@ func setStatus(s *state, now time.Time) {
 	setProgressing(s, now)
 	clearRolledBack(s.deployment)
 	status.SetTypedPhase(phaseOf(s.deployment))
+}
+
+// notLowered is why the MachineSets still are to have more Machines than wanted; empty once they are not.
+func notLowered(s *state) string {
+	left := int32(0)
+	for _, set := range s.sets {
+		if set.DeletionTimestamp.IsZero() {
+			left += ptr.Deref(set.Spec.Replicas, 0)
+		}
+	}
+	if left <= desiredReplicas(s.deployment) {
+		return ""
+	}
+	return text(s.notApplied)
 }
 
 func setCounts(s *state, now time.Time) {
