@@ -63,7 +63,7 @@ func newWhy(s *session) *cobra.Command {
 // connection are those flags of a command that choose the cluster and the user, as a user may repeat them: no credentials.
 func connection(flags *pflag.FlagSet) []string {
 	var words []string
-	for _, name := range []string{"kubeconfig", "context", "cluster", "user", "as", "as-uid", "as-group"} {
+	for _, name := range []string{"kubeconfig", "context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "as", "as-uid", "as-group"} {
 		flag := flags.Lookup(name)
 		if flag == nil || !flag.Changed {
 			continue
@@ -73,7 +73,9 @@ func connection(flags *pflag.FlagSet) []string {
 			values = many.GetSlice()
 		}
 		for _, value := range values {
-			words = append(words, "--"+name, value)
+			if value != "" {
+				words = append(words, "--"+name, value)
+			}
 		}
 	}
 	return words

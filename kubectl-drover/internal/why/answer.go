@@ -48,7 +48,7 @@ type Finding struct {
 	// Others is how many more objects of the same owner wait for something.
 	Others int `json:"others,omitempty"`
 
-	// unreconciled means that no manager has written to the object yet.
+	// unreconciled means that no manager has written to the object yet, or has acted on its deletion.
 	unreconciled bool
 	// machine is that whose wait it explains, for a finding about one of many.
 	machine *clusterv1.Machine

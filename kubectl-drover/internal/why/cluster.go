@@ -114,7 +114,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	}
 	machine := (*Finding)(nil)
 	switch {
-	case first == nil || !first.needsAction(): // the cause may be deeper than the conditions of Machines
+	case first == nil || !first.needsAction() || first.isAside(): // the cause may be deeper than the conditions of Machines
 		machine, err = f.anyMachine(ctx, ref, func(*clusterv1.Machine) bool { return true })
 	case unowned != nil:
 		machine, err = f.worstMachine(ctx, unowned)
@@ -236,9 +236,16 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 	if len(owners) == 0 {
 		return nil, 0, nil, nil
 	}
-	at := slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) })
-	if at < 0 {
-		at = max(0, slices.IndexFunc(owners, func(o owner) bool { return o.needsAction(machines[o.key]) }))
+	at := -1
+	for _, preferred := range []func(owner) bool{
+		func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) },
+		func(o owner) bool { return o.needsAction(machines[o.key]) },
+		func(o owner) bool { return o.unseen != nil || o.problem() != nil && o.problem().needsAction() },
+		func(owner) bool { return true },
+	} {
+		if at = slices.IndexFunc(owners, preferred); at >= 0 {
+			break
+		}
 	}
 	for i, o := range owners {
 		if i != at {

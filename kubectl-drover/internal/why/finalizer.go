@@ -4,17 +4,20 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
 )
 
 // kept is the finding of an object whose controllers have done what its deletion needs, and which the finalizers of others keep;
@@ -68,5 +71,15 @@ func (f *Finder) keptObject(ctx context.Context, m *clusterv1.Machine, ref clust
 	if err != nil || o == nil {
 		return nil
 	}
-	return keptOfGroup(o)
+	return cmp.Or(keptOfGroup(o), deletionUnseen(o))
+}
+
+// deletionUnseen is that nobody acts on the deletion of an object whose manager is one of Drover: that makes its condition Ready
+// False first; nil for any other.
+func deletionUnseen(o *unstructured.Unstructured) *Finding {
+	ready := meta.FindStatusCondition(object.Conditions(o), clusterv1.ReadyCondition)
+	if o.GetDeletionTimestamp() == nil || !strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io") || ready == nil || ready.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return notDeleted(referenceOf(o), *o.GetDeletionTimestamp())
 }

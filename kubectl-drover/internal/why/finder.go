@@ -51,7 +51,7 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	found, err := f.deeper(ctx, m, found)
 	if found != nil {
 		found.reviewCreation(f.Now.Sub(creationStep(m, found)))
-		found.reviewControlPlane(m.Labels)
+		found.reviewControlPlane(m.Labels, ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false))
 	}
 	return found, err
 }
@@ -113,7 +113,7 @@ func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Findin
 
 // removing is what the deletion of a Machine waits for while the object of a provider is being deleted.
 func (f *Finder) removing(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	if found.needsAction() { // by its message
+	if found.Actor == reason.Installer { // machine-controller may not read or delete the object
 		return found, nil
 	}
 	ref, bootstrap := m.Spec.InfrastructureRef, found.Condition.Reason == clusterv1.MachineDeletingWaitingForBootstrapDeletionReason

@@ -131,6 +131,8 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		i.Status.Conditions = conditions
 		return i
 	}
+	ending := infra(is("Ready", "True", "Ready", ""))
+	ending.DeletionTimestamp, ending.Finalizers = new(ago(time.Hour)), []string{"infrastructure.drover.io/machine"}
 	for name, test := range map[string]struct {
 		machine *clusterv1.Machine
 		infra   client.Object
@@ -143,6 +145,7 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
+		"has a provider that does nothing": {deleted(waiting, ""), ending, "SimMachine i", "", reason.Installer},
 		"may not be deleted":               {deleted(waiting, `Waiting for SimMachine "i" to be deleted, which the API server refuses: a policy`), infra(is("Ready", "True", "Ready", "")), "Machine m", waiting, reason.Installer},
 		"waits for the bootstrap object":   {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, ""), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Drover},
 		"cannot read the bootstrap object": {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, "x, which cannot be read: y"), infra(), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Installer},
@@ -189,6 +192,21 @@ func deployment(conditions ...metav1.Condition) *clusterv1.MachineDeployment {
 func ofDeployment(m *clusterv1.Machine) *clusterv1.Machine {
 	m.Labels[clusterv1.MachineDeploymentNameLabel] = "md"
 	return m
+}
+
+// TestFailedRollbackIsNotAdvisedAgain has a rollout without progress whose rollback was refused.
+func TestFailedRollbackIsNotAdvisedAgain(t *testing.T) {
+	t.Parallel()
+	md := deployment(
+		is(droverpolicyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", ""),
+		is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""),
+		is(droverpolicyv1.RolledBackCondition, "False", droverpolicyv1.RollbackRefusedReason, "a policy refuses it"),
+	)
+	answer, err := finder(t, nil, md, ofDeployment(failingIn("md", "a", "CloudError")), cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
+	found := answer.Finding
+	if err != nil || found == nil || strings.Contains(found.Command, "undo") || !strings.Contains(strings.Join(found.Facts, "|"), "a policy refuses it") {
+		t.Errorf("got %+v, error %v", found, err)
+	}
 }
 
 // TestOverdueDeploymentNamesAMachine has a rollout without progress, for what most of its Machines wait for.

@@ -97,7 +97,7 @@ func (f *Finder) withoutProviderID(ctx context.Context, m *clusterv1.Machine, no
 	switch {
 	case slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitializedTaint }):
 		found.Actor, found.Command = reason.WorkloadAdmin, ""
-		found.Help = "see why the cloud controller manager has not initialized the Node yet: it writes the providerID, and removes the taint " + uninitializedTaint
+		found.Help = "install the cloud controller manager of the cloud where there is none, or see why it has not initialized the Node yet: it writes the providerID, and removes the taint " + uninitializedTaint
 	case assigned == "true":
 		found.Actor, found.Command = reason.Operator, ""
 		found.Help = "compare the addresses of the Node with status.addresses of the Machine: Drover writes the providerID where they have an internal IP in common that no other Machine has"

@@ -68,28 +68,26 @@ func unreconciled(m *clusterv1.Machine) *Finding {
 }
 
 // unseen is that no manager has acted on the newest spec of an object yet, or on its deletion; nil if one has. observed is the
-// generation in its status.
+// generation in its status. When a spec changed is not known: the API server records no time of a kubectl scale.
 func unseen(ref Reference, o metav1.Object, observed int64) *Finding {
-	if o.GetGeneration() <= observed {
+	switch {
+	case o.GetGeneration() <= observed:
 		return nil
+	case o.GetDeletionTimestamp() != nil:
+		return notDeleted(ref, *o.GetDeletionTimestamp())
 	}
-	found := notReconciled(ref, specChanged(o))
-	found.Meaning = "no manager has acted on its newest spec yet"
-	if deleted := o.GetDeletionTimestamp(); deleted != nil {
-		found.Meaning, found.Condition.LastTransitionTime = "no manager has acted on its deletion yet", *deleted
+	return &Finding{
+		Object: ref, Meaning: "no manager has acted on its newest spec yet", Actor: reason.Drover,
+		Help:    "where that is still so in a minute, see whether the manager runs, and whether it watches this namespace and label",
+		Command: "kubectl drover check",
 	}
-	return found
 }
 
-// specChanged is when something but the status of an object was written last; zero if that is not known.
-func specChanged(o metav1.Object) metav1.Time {
-	var last metav1.Time
-	for _, entry := range o.GetManagedFields() {
-		if entry.Subresource == "" && entry.Time != nil && last.Before(entry.Time) {
-			last = *entry.Time
-		}
-	}
-	return last
+// notDeleted is the finding of an object whose deletion no manager has acted on.
+func notDeleted(object Reference, deleted metav1.Time) *Finding {
+	found := notReconciled(object, deleted)
+	found.Meaning = "no manager has acted on its deletion yet"
+	return found
 }
 
 // notReconciled is the finding of an object that no manager has written to.
@@ -135,9 +133,7 @@ func deleting(m *clusterv1.Machine) *Finding {
 	case m.DeletionTimestamp.IsZero():
 		return nil
 	case c == nil || c.Status != metav1.ConditionTrue:
-		found := notReconciled(ReferenceOf(m), *m.DeletionTimestamp)
-		found.Meaning = "no manager has acted on its deletion yet"
-		return found
+		return notDeleted(ReferenceOf(m), *m.DeletionTimestamp)
 	}
 	found := of(ReferenceOf(m), *c)
 	if hooks := strings.HasSuffix(c.Reason, "Hook"); hooks {
@@ -215,12 +211,14 @@ func (f *Finding) reviewDeletion(provisioned, deleting bool) {
 	}
 }
 
-// reviewControlPlane takes the command that deletes a Machine of a control plane out of a finding.
-func (f *Finding) reviewControlPlane(labels map[string]string) {
-	if _, plane := labels[clusterv1.MachineControlPlaneLabel]; plane && f.deletes() {
-		f.Help = "let the provider of the control plane replace it: deleted by hand it may cost the quorum of etcd, or all data where it is the only member"
-		f.Command = ""
+// reviewControlPlane takes the command that deletes a Machine of a control plane out of a finding, unless it never had an instance.
+func (f *Finding) reviewControlPlane(labels map[string]string, provisioned bool) {
+	_, plane := labels[clusterv1.MachineControlPlaneLabel]
+	if !plane || !f.deletes() || !provisioned && f.Condition.Reason == infrav1.InvalidConfigurationReason {
+		return
 	}
+	f.Help = "have the provider of the control plane replace it, by a MachineHealthCheck or a rollout: deleted by hand it may cost the quorum of etcd, or all data where it is the only member"
+	f.Command = ""
 }
 
 // node prefers the condition that has more to say: NodeHealthy has the pressure too.

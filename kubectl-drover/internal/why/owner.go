@@ -115,8 +115,12 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 	overdue := o.overdue()
 	switch {
 	case found == nil:
-		found = cmp.Or(o.remaining(), o.unseen)
+		if found = o.remaining(); o.unseen != nil && (found == nil || !found.needsAction()) {
+			return o.unseen, nil
+		}
 		return found, f.reviewUndo(ctx, o, found)
+	case overdue == nil && o.unseen != nil && !found.needsAction():
+		return o.unseen, nil
 	case overdue == nil:
 		return found, f.offerUndo(ctx, o, found)
 	case found.machine.DeletionTimestamp.IsZero():
@@ -202,7 +206,12 @@ func (f *Finder) collect(ctx context.Context, ref Reference, to func(*clusterv1.
 // remaining is what an owner is about without a Machine that is not well. Nothing waits for a rollback that failed, an annotation
 // that is not understood, or a spec that no manager has seen.
 func (o owner) remaining() *Finding {
-	return cmp.Or(o.with(policyv1.RolledBackCondition, metav1.ConditionFalse), o.inProgress(), o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse))
+	return cmp.Or(o.rollbackFailed(), o.inProgress(), o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse))
+}
+
+// isAside reports whether a finding about an owner is one that no Machine waits for.
+func (f *Finding) isAside() bool {
+	return f.Condition.Type == policyv1.RolledBackCondition || f.Condition.Type == policyv1.AnnotationsValidCondition
 }
 
 // inProgress is a rollout or a change of size without a Machine that is not well.

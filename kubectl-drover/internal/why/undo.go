@@ -28,7 +28,7 @@ var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.B
 // would fail too.
 func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 	upToDate := condition(found.machine, clusterv1.MachineUpToDateCondition)
-	if o.deployment == nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
+	if o.deployment == nil || o.rollbackFailed() != nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
 		upToDate == nil || upToDate.Status != metav1.ConditionTrue || !causedByTemplate[found.Condition.Reason] || !found.deletes() {
 		return nil
 	}
@@ -45,10 +45,20 @@ func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 	return nil
 }
 
-// reviewUndo takes the rollback out of a finding about a rollout without progress unless that withdraws its template. A user who
-// may not read the revisions cannot roll back with the command.
+// rollbackFailed is why the last rollback failed; nil if there was none since the spec changed.
+func (o owner) rollbackFailed() *Finding {
+	return o.with(policyv1.RolledBackCondition, metav1.ConditionFalse)
+}
+
+// reviewUndo takes the rollback out of a finding about a rollout without progress if it has failed, or unless it withdraws the
+// template. A user who may not read the revisions cannot roll back with the command.
 func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
 	if found == nil || o.deployment == nil || found.Condition.Type != policyv1.ProgressingCondition {
+		return nil
+	}
+	if failed := o.rollbackFailed(); failed != nil {
+		found.Facts = append(found.Facts, failed.condition("Its condition "+failed.Condition.Type))
+		found.Help, found.Command = failed.Help, failed.Command
 		return nil
 	}
 	history, err := rollout.History(ctx, f.Reader, o.deployment)

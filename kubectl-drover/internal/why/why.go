@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -83,7 +84,11 @@ func (f *Finder) answerDeployment(ctx context.Context, key client.ObjectKey) (An
 	}
 	o := ownerOfDeployment(md)
 	found, err := f.owner(ctx, o)
-	return answer(o.ref, replicas(md.Spec.Replicas, md.Status.ReadyReplicas), found), err
+	a := answer(o.ref, replicas(md.Spec.Replicas, md.Status.ReadyReplicas), found)
+	if c := o.condition(clusterv1.MachineDeploymentRollingOutCondition); found == nil && c != nil && c.Message != "" {
+		a.Notes = append(a.Notes, "A change that no Machine waits for is refused: "+escape.Line(c.Message))
+	}
+	return a, err
 }
 
 func (f *Finder) answerSet(ctx context.Context, key client.ObjectKey) (Answer, error) {
@@ -124,7 +129,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 	if found := paused(ref, o.GroupVersionKind().Group, conditions); found != nil {
 		return answer(ref, "", found), nil
 	}
-	found := byTable(ref, conditions)
+	found := cmp.Or(deletionUnseen(o), byTable(ref, conditions))
 	if found == nil && selectsNone(o) {
 		a := answer(ref, "", nil)
 		a.Notes = append(a.Notes, "It selects no Machine, and so replaces none: compare its spec.selector with the labels of the Machines of its Cluster")
@@ -135,7 +140,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
 		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
 		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time))
-		found.reviewControlPlane(o.GetLabels())
+		found.reviewControlPlane(o.GetLabels(), provisioned)
 	}
 	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
 		deferred, err := f.deferred(ctx, o)
