@@ -236,17 +236,7 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 	if len(owners) == 0 {
 		return nil, 0, nil, nil
 	}
-	at := -1
-	for _, preferred := range []func(owner) bool{
-		func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) },
-		func(o owner) bool { return o.needsAction(machines[o.key]) },
-		func(o owner) bool { return o.unseen != nil || o.problem() != nil && o.problem().needsAction() },
-		func(owner) bool { return true },
-	} {
-		if at = slices.IndexFunc(owners, preferred); at >= 0 {
-			break
-		}
-	}
+	at := firstOf(owners, machines)
 	for i, o := range owners {
 		if i != at {
 			others += max(machines[o.key].all, 1)
@@ -258,4 +248,19 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 	}
 	first, err = f.ofOwner(ctx, owners[at], w)
 	return first, others, unowned, err
+}
+
+// firstOf is the index of the owner that an answer is about: one that needs action and was not stopped on purpose before one that was,
+// then one with something that nothing waits for, and then the first.
+func firstOf(owners []owner, machines map[string]*worst) int {
+	for _, preferred := range []func(owner) bool{
+		func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) },
+		func(o owner) bool { return o.needsAction(machines[o.key]) },
+		func(o owner) bool { return o.unseen != nil || o.problem() != nil && o.problem().needsAction() },
+	} {
+		if at := slices.IndexFunc(owners, preferred); at >= 0 {
+			return at
+		}
+	}
+	return 0
 }

@@ -100,7 +100,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 	md, now := s.deployment, r.Clock.Now()
 	if err := machinename.Check(md.Spec.MachineNaming.Template); err != nil {
 		s.notApplied = cmp.Or(s.notApplied, err)
-		return nil //nolint:nilerr // it is in a condition; only a new spec can help
+		return nil // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
 		name := revision.NewSetName(md, now, attempt)
