@@ -260,7 +260,7 @@ func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 // deleteAnnotationsObserved reports whether a decrease of replicas, if this is one, may be planned yet.
 func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, state rollout.State) (bool, error) {
 	for _, set := range state.Sets {
-		if set.Recorded.Desired > state.Replicas {
+		if set.Recorded.Desired > state.Replicas && !set.Empty() {
 			return expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
 				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: s.deployment.Name})
 		}

@@ -6,6 +6,7 @@ package machinedeployment
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ import (
 // One that may not be changed at all stops it, unless it is superseded and has no Machines.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
+	slices.SortFunc(s.sets, byName) // so that one refusal of several is named
 	current, _ := revision.FindNewMachineSet(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()

@@ -123,8 +123,7 @@ func TestProtectedOldSetIsReported(t *testing.T) {
 		historyLimit string
 		message      string
 	}{
-		"it is updated after a change of size": {3, 4, "2", `updating MachineSet "old"`},
-		"it is deleted":                        {0, 0, "0", `deleting MachineSet "old"`},
+		"it is deleted": {0, 0, "0", `deleting MachineSet "old"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -281,5 +280,41 @@ func TestProtectedSetThatCannotBeToldHowToDelete(t *testing.T) {
 				t.Errorf("the current MachineSet has %d replicas, want %d; Available is %+v", *current.Spec.Replicas, test.want, statusAndReasonOf(md, clusterv1.MachineDeploymentAvailableCondition))
 			}
 		})
+	}
+}
+
+// TestEmptySetIsNotWritten: a change of the size is no concern of a MachineSet without Machines, which may be protected.
+func TestEmptySetIsNotWritten(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	md.Spec.Replicas = new(int32(3))
+	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
+	old.Spec.Replicas, current.Spec.Replicas = new(int32(0)), new(int32(3))
+	policy := &protection{}
+	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
+	r.setUp()
+	reconcile := func() {
+		r.follow(t, old)
+		r.follow(t, current)
+		r.get(t, md)
+		r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
+		if _, err := r.Reconcile(t.Context(), md); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile()
+	reconcile()
+	policy.names = []string{"old"}
+	for _, size := range []int32{4, 2} {
+		md.Spec.Replicas = &size
+		if err := r.Client.Update(t.Context(), md); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			reconcile()
+		}
+		if r.get(t, current); *current.Spec.Replicas != size || policy.refusals > 0 {
+			t.Errorf("the current MachineSet has %d replicas, want %d; the old one was written %d times", *current.Spec.Replicas, size, policy.refusals)
+		}
 	}
 }

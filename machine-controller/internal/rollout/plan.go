@@ -116,7 +116,7 @@ func (p *plan) sizes() []Action {
 		case e.Terminating || p.deletes(e):
 		case e.target != e.Replicas:
 			scales = append(scales, Action{Kind: Scale, Set: e.Name, From: e.Replicas, To: e.target, Reason: e.reason()})
-		case e.Recorded != p.annotations():
+		case e.Recorded != p.annotations() && (e == p.current || !e.Empty()):
 			records = append(records, Action{Kind: Record, Set: e.Name, Reason: "the size of the MachineDeployment changed"})
 		}
 	}

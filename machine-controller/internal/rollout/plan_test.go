@@ -53,6 +53,13 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: Limits{Surge: 2, Unavailable: 3}, Sets: []Set{set("a", 10)}},
 			want:  []string{"create 2"},
 		},
+		"it takes no decrease from the record of an empty set": {
+			state: State{Replicas: 2, Limits: surge1, Sets: []Set{
+				set("a", 0, func(s *Set) { s.Recorded = SizeAnnotations{5, 6} }),
+				set("b", 3, isCurrent, marked(2), func(s *Set) { s.Recorded = SizeAnnotations{3, 4} }),
+			}},
+			want: []string{"b 3→2"},
+		},
 		"it creates all at once if there is nothing old": {
 			state: State{Replicas: 10, Limits: surge1},
 			want:  []string{"create 10"},
@@ -293,11 +300,13 @@ func TestMinSize(t *testing.T) {
 
 func TestPlanStamps(t *testing.T) {
 	t.Parallel()
-	state := State{Replicas: 12, Limits: Limits{Surge: 1}, Sets: []Set{set("a", 0), set("b", 10, isCurrent)}}
+	state := State{Replicas: 12, Limits: Limits{Surge: 1}, Sets: []Set{
+		set("empty", 0), set("leaving", 0, func(s *Set) { s.Machines, s.Reported, s.Deleting = 1, 1, 1 }), set("b", 10, isCurrent),
+	}}
 	got := Plan(state)
 	want := []Action{
-		{Kind: Record, Set: "a", Reason: "the size of the MachineDeployment changed"},
-		{Kind: Scale, Set: "b", From: 10, To: 12, Reason: "10 of at most 13 Machines exist"},
+		{Kind: Record, Set: "leaving", Reason: "the size of the MachineDeployment changed"},
+		{Kind: Scale, Set: "b", From: 10, To: 12, Reason: "11 of at most 13 Machines exist"},
 	}
 	if diff := cmp.Diff(want, got.Actions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)

@@ -15,7 +15,7 @@ import (
 func lowerAnnotated(p *plan) {
 	decrease := int32(0)
 	for _, e := range p.entries {
-		if p.sizeOutdated(e) {
+		if p.sizeOutdated(e) && !e.Empty() {
 			decrease = max(decrease, e.Recorded.Desired-p.state.Replicas)
 		}
 	}

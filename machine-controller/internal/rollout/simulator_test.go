@@ -403,7 +403,7 @@ func respectsBlock(s State, d Decision) error {
 	}
 	size := int32(0)
 	for _, set := range s.Sets {
-		if set.Recorded.Desired != s.Replicas || set.Replicas > s.Replicas {
+		if set.Recorded.Desired != s.Replicas && !set.Empty() || set.Replicas > s.Replicas {
 			return nil // the size has changed
 		}
 		size += set.Replicas

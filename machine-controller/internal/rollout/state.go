@@ -72,6 +72,10 @@ type Set struct {
 	Unobserved bool
 }
 
+// Empty reports whether the MachineSet has no Machines, and is to have none. Its size annotations are of no use: they are written
+// again as soon as it is to have one.
+func (s Set) Empty() bool { return s.Replicas == 0 && s.Machines == 0 && s.Reported == 0 }
+
 // SizeAnnotations is what the MachineDeployment wanted when a MachineSet was last
 // written: the annotations desired-replicas and max-replicas. A Set whose annotations
 // differs has not followed the latest change of size yet.
