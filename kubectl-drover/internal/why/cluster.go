@@ -250,13 +250,16 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 	return first, others, unowned, err
 }
 
-// firstOf is the index of the owner that an answer is about: one that needs action and was not stopped on purpose before one that was,
-// then one with something that nothing waits for, and then the first.
+// firstOf is the index of the owner that an answer is about: one that needs action, one with something that nothing waits for, one
+// that was stopped on purpose, and then the first.
 func firstOf(owners []owner, machines map[string]*worst) int {
 	for _, preferred := range []func(owner) bool{
 		func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) },
+		func(o owner) bool {
+			return !o.stoppedOnPurpose(machines[o.key]) && o.remaining() != nil && o.remaining().needsAction()
+		},
 		func(o owner) bool { return o.needsAction(machines[o.key]) },
-		func(o owner) bool { return o.unseen != nil || o.problem() != nil && o.problem().needsAction() },
+		func(o owner) bool { return o.unseen != nil },
 	} {
 		if at := slices.IndexFunc(owners, preferred); at >= 0 {
 			return at

@@ -71,14 +71,14 @@ func (f *Finder) keptObject(ctx context.Context, m *clusterv1.Machine, ref clust
 	if err != nil || o == nil {
 		return nil
 	}
-	return cmp.Or(keptOfGroup(o), deletionUnseen(o))
+	return cmp.Or(keptOfGroup(o), paused(referenceOf(o), o.GroupVersionKind().Group, object.Conditions(o)), deletionUnseen(o))
 }
 
 // deletionUnseen is that nobody acts on the deletion of an object whose manager is one of Drover: that makes its condition Ready
 // False first; nil for any other.
 func deletionUnseen(o *unstructured.Unstructured) *Finding {
 	ready := meta.FindStatusCondition(object.Conditions(o), clusterv1.ReadyCondition)
-	if o.GetDeletionTimestamp() == nil || !strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io") || ready == nil || ready.Status != metav1.ConditionTrue {
+	if o.GetDeletionTimestamp() == nil || !slices.ContainsFunc(o.GetFinalizers(), ofItsController) || !strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io") || ready == nil || ready.Status != metav1.ConditionTrue {
 		return nil
 	}
 	return notDeleted(referenceOf(o), *o.GetDeletionTimestamp())

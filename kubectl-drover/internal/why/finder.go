@@ -51,7 +51,7 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	found, err := f.deeper(ctx, m, found)
 	if found != nil {
 		found.reviewCreation(f.Now.Sub(creationStep(m, found)))
-		found.reviewControlPlane(m.Labels, ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false))
+		found.reviewControlPlane(m.Labels, m.Spec.ProviderID != "" || ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false))
 	}
 	return found, err
 }

@@ -133,6 +133,8 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 	}
 	ending := infra(is("Ready", "True", "Ready", ""))
 	ending.DeletionTimestamp, ending.Finalizers = new(ago(time.Hour)), []string{"infrastructure.drover.io/machine"}
+	pausedEnding := ending.DeepCopy()
+	pausedEnding.Status.Conditions = append(pausedEnding.Status.Conditions, is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""))
 	for name, test := range map[string]struct {
 		machine *clusterv1.Machine
 		infra   client.Object
@@ -145,6 +147,7 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
+		"is paused before it began":        {deleted(waiting, ""), pausedEnding, "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has a provider that does nothing": {deleted(waiting, ""), ending, "SimMachine i", "", reason.Installer},
 		"may not be deleted":               {deleted(waiting, `Waiting for SimMachine "i" to be deleted, which the API server refuses: a policy`), infra(is("Ready", "True", "Ready", "")), "Machine m", waiting, reason.Installer},
 		"waits for the bootstrap object":   {deleted(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, ""), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, reason.Drover},

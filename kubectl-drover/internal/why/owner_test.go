@@ -591,4 +591,8 @@ func TestControlPlaneMachineIsNotDeletedByHand(t *testing.T) {
 	if found, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || !found.deletes() {
 		t.Errorf("without an instance: got %+v, error %v", found, err)
 	}
+	m.Spec.ProviderID = "sim://m" // and a status that a restore has lost
+	if found, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || found.Command != "" {
+		t.Errorf("with an instance: got %+v, error %v", found, err)
+	}
 }

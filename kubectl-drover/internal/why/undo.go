@@ -28,7 +28,11 @@ var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.B
 // would fail too.
 func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 	upToDate := condition(found.machine, clusterv1.MachineUpToDateCondition)
-	if o.deployment == nil || o.rollbackFailed() != nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
+	if failed := o.rollbackFailed(); failed != nil && found.deletes() {
+		found.Facts = append(found.Facts, failed.condition("The condition "+failed.Condition.Type+" of "+o.ref.String()))
+		return nil
+	}
+	if o.deployment == nil || o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil ||
 		upToDate == nil || upToDate.Status != metav1.ConditionTrue || !causedByTemplate[found.Condition.Reason] || !found.deletes() {
 		return nil
 	}

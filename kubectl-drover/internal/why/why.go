@@ -140,7 +140,8 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
 		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
 		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time))
-		found.reviewControlPlane(o.GetLabels(), provisioned)
+		providerID, _, _ := unstructured.NestedString(o.Object, "spec", "providerID")
+		found.reviewControlPlane(o.GetLabels(), provisioned || providerID != "")
 	}
 	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
 		deferred, err := f.deferred(ctx, o)
