@@ -117,7 +117,7 @@ func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 	var last, sum int32
 	for _, ms := range sets {
 		sum += ptr.Deref(ms.Spec.Replicas, 0)
-		if annotations := sizeAnnotationsOf(ms); annotations != (SizeAnnotations{}) && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
+		if annotations, valid := parseSizeAnnotations(ms); valid && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
 			newest, last = ms, annotations.Desired
 		}
 	}
@@ -132,15 +132,21 @@ func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 
 // sizeAnnotationsOf reads the size annotations of a MachineSet; an invalid number counts as absent.
 func sizeAnnotationsOf(ms *clusterv1.MachineSet) SizeAnnotations {
+	annotations, _ := parseSizeAnnotations(ms)
+	return annotations
+}
+
+// parseSizeAnnotations reads the size annotations of a MachineSet. Those of size 0 are the zero value, too.
+func parseSizeAnnotations(ms *clusterv1.MachineSet) (annotations SizeAnnotations, valid bool) {
 	desired, err := strconv.ParseInt(ms.Annotations[clusterv1.DesiredReplicasAnnotation], 10, 32)
 	if err != nil {
-		return SizeAnnotations{}
+		return SizeAnnotations{}, false
 	}
 	limit, err := strconv.ParseInt(ms.Annotations[clusterv1.MaxReplicasAnnotation], 10, 32)
 	if err != nil {
-		return SizeAnnotations{}
+		return SizeAnnotations{}, false
 	}
-	return SizeAnnotations{Desired: int32(desired), Max: int32(limit)}
+	return SizeAnnotations{Desired: int32(desired), Max: int32(limit)}, true
 }
 
 // Annotations returns them as they are written into a MachineSet.

@@ -35,10 +35,13 @@ func TestLastReplicas(t *testing.T) {
 		ms.Annotations = map[string]string{clusterv1.RevisionAnnotation: revision, clusterv1.DesiredReplicasAnnotation: desired, clusterv1.MaxReplicasAnnotation: "9"}
 		return ms
 	}
+	none := stamped("b", 0, "2", "0")
+	none.Annotations[clusterv1.MaxReplicasAnnotation] = "0"
 	for name, test := range map[string]struct {
 		sets []*clusterv1.MachineSet
 		want *int32
 	}{
+		"it is nothing though an older set is of another size":   {[]*clusterv1.MachineSet{stamped("a", 0, "1", "3"), none}, new(int32(0))},
 		"it is unknown without a set":                            {},
 		"it is what the newest set was written for":              {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
 		"it is nothing where the set was written for":            {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},

@@ -16,7 +16,7 @@ func (p *plan) rollingOut() bool {
 	if p.current == nil {
 		return true
 	}
-	return slices.ContainsFunc(p.oldSets, func(e *setPlan) bool { return !e.empty() })
+	return slices.ContainsFunc(p.oldSets, func(e *setPlan) bool { return !e.Empty() })
 }
 
 // complete is true once nothing is left to do or to wait for.

@@ -123,11 +123,6 @@ func (s Set) liveAtMost() int32 {
 	return max(s.live(), s.Reported)
 }
 
-// empty is true if the MachineSet has no Machines and is to have none.
-func (s Set) empty() bool {
-	return s.Replicas == 0 && s.Machines == 0 && s.Reported == 0
-}
-
 // inProgress is true while the machineset controller creates or deletes Machines.
 func (s Set) inProgress() bool {
 	return s.Replicas != s.Machines || s.Reported != s.Machines || s.Deleting > 0
