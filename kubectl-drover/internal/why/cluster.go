@@ -115,7 +115,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	machine := (*Finding)(nil)
 	switch {
 	case first == nil || !first.needsAction() || first.isAside(): // the cause may be deeper than the conditions of Machines
-		machine, err = f.anyMachine(ctx, ref, func(*clusterv1.Machine) bool { return true })
+		machine, err = f.anyMachine(ctx, ref)
 	case unowned != nil:
 		machine, err = f.worstMachine(ctx, unowned)
 	}
@@ -136,8 +136,12 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 	if found := holdsDeletion(c); found != nil {
 		return found, nil
 	}
-	// A Machine that nobody deletes yet says nothing about the deletion.
-	found, err := f.anyMachine(ctx, ref, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	// A Machine that is not being deleted yet says nothing about the deletion.
+	w, err := f.worstOf(ctx, ref, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	if err != nil {
+		return nil, err
+	}
+	found, err := f.worstMachine(ctx, w)
 	if err != nil || found != nil && found.needsAction() {
 		return found, err
 	}
@@ -166,16 +170,10 @@ func holdsDeletion(c *clusterv1.Cluster) *Finding {
 	return nil
 }
 
-// anyMachine is what most of those Machines of a Cluster wait for that count.
-func (f *Finder) anyMachine(ctx context.Context, ref Reference, counts func(*clusterv1.Machine) bool) (*Finding, error) {
+// anyMachine is what most Machines of a Cluster wait for.
+func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error) {
 	w := &worst{}
-	err := f.collect(ctx, ref, func(m *clusterv1.Machine) *worst {
-		if !counts(m) {
-			return nil
-		}
-		return w
-	})
-	if err != nil {
+	if err := f.collect(ctx, ref, func(*clusterv1.Machine) *worst { return w }); err != nil {
 		return nil, err
 	}
 	return f.worstMachine(ctx, w)

@@ -74,11 +74,11 @@ func (f *Finder) keptObject(ctx context.Context, m *clusterv1.Machine, ref clust
 	return cmp.Or(keptOfGroup(o), paused(referenceOf(o), o.GroupVersionKind().Group, object.Conditions(o)), deletionUnseen(o))
 }
 
-// deletionUnseen is that nobody acts on the deletion of an object whose manager is one of Drover: that makes its condition Ready
-// False first; nil for any other.
+// deletionUnseen is that no manager acts on the deletion of an object of Drover: its manager makes the condition Ready False first;
+// nil for any other.
 func deletionUnseen(o *unstructured.Unstructured) *Finding {
-	ready := meta.FindStatusCondition(object.Conditions(o), clusterv1.ReadyCondition)
-	if o.GetDeletionTimestamp() == nil || !slices.ContainsFunc(o.GetFinalizers(), ofItsController) || !strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io") || ready == nil || ready.Status != metav1.ConditionTrue {
+	awaited := o.GetDeletionTimestamp() != nil && slices.ContainsFunc(o.GetFinalizers(), ofItsController)
+	if !awaited || !strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io") || !meta.IsStatusConditionTrue(object.Conditions(o), clusterv1.ReadyCondition) {
 		return nil
 	}
 	return notDeleted(referenceOf(o), *o.GetDeletionTimestamp())

@@ -69,13 +69,9 @@ func (f *Finder) deferred(ctx context.Context, o *unstructured.Unstructured) (*F
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, check); err != nil {
 		return nil, fmt.Errorf("reading MachineHealthCheck %s: %w", o.GetName(), err)
 	}
-	w := &worst{}
-	err := f.collect(ctx, Reference{check.Kind, check.Namespace, check.Name, check.Spec.ClusterName}, func(m *clusterv1.Machine) *worst {
+	w, err := f.worstOf(ctx, Reference{check.Kind, check.Namespace, check.Name, check.Spec.ClusterName}, func(m *clusterv1.Machine) bool {
 		c := condition(m, clusterv1.MachineOwnerRemediatedCondition)
-		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineSetMachineRemediationDeferredReason || !selects(check, m) {
-			return nil
-		}
-		return w
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == clusterv1.MachineSetMachineRemediationDeferredReason && selects(check, m)
 	})
 	if err != nil && !object.IsForbidden(err) {
 		return nil, err

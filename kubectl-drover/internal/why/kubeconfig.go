@@ -35,7 +35,7 @@ func KubeconfigProblem(c *clusterv1.Cluster, read kubeconfig.Kubeconfig, err err
 	case is && problem.Problem == kubeconfig.Unreadable:
 		return nil, ""
 	case is:
-		ref := Reference{"Cluster", c.Namespace, c.Name, c.Name}
+		ref := referenceOfCluster(c)
 		return &Finding{
 			Object: ref, Actor: reason.Operator, Facts: []string{problem.Message},
 			Meaning: "machine-controller is still connected with a kubeconfig that its Secret no longer has: after a restart or a broken connection it cannot connect again, and no new machine can join",

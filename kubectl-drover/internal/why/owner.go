@@ -90,16 +90,10 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 	if found, err := f.clusterNamed(ctx, o.ref); found != nil || err != nil {
 		return found, err
 	}
-	w := &worst{}
 	if itself == nil && o.blocked() != nil {
-		return f.ofOwner(ctx, o, w)
+		return f.ofOwner(ctx, o, &worst{})
 	}
-	err := f.collect(ctx, o.ref, func(m *clusterv1.Machine) *worst {
-		if !o.belongs(m) {
-			return nil
-		}
-		return w
-	})
+	w, err := f.worstOf(ctx, o.ref, o.belongs)
 	if err != nil && (itself == nil || !object.IsForbidden(err)) {
 		return nil, err
 	}
@@ -212,6 +206,17 @@ func (o owner) remaining() *Finding {
 // isAside reports whether a finding about an owner is one that no Machine waits for.
 func (f *Finding) isAside() bool {
 	return f.Condition.Type == policyv1.RolledBackCondition || f.Condition.Type == policyv1.AnnotationsValidCondition
+}
+
+// worstOf collects the Machines of a Cluster that count. After a failure, it has those that were read.
+func (f *Finder) worstOf(ctx context.Context, ref Reference, counts func(*clusterv1.Machine) bool) (*worst, error) {
+	w := &worst{}
+	return w, f.collect(ctx, ref, func(m *clusterv1.Machine) *worst {
+		if !counts(m) {
+			return nil
+		}
+		return w
+	})
 }
 
 // inProgress is a rollout or a change of size without a Machine that is not well.

@@ -89,7 +89,7 @@ func (f *Finder) disconnected(ctx context.Context, ref Reference) (*Finding, err
 	if probe == nil || probe.Status == metav1.ConditionTrue {
 		return nil, nil
 	}
-	return of(Reference{"Cluster", cluster.Namespace, cluster.Name, cluster.Name}, *probe), nil
+	return of(referenceOfCluster(cluster), *probe), nil
 }
 
 func budgetsIn(message string) []client.ObjectKey {
