@@ -14,6 +14,7 @@ import (
 
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
 	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
@@ -257,19 +258,17 @@ func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation i
 
 // findListed returns the virtual machines that are listed for an identity. What is listed may be gone, so it is read.
 func (d *Driver) findListed(ctx context.Context, id driver.Identity) ([]virtualMachine, error) {
-	all, err := d.listed(ctx, id)
+	instances, err := d.listed(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(all, func(c candidate) bool { return c.own }) {
-		all = slices.DeleteFunc(all, func(c candidate) bool { return !c.own })
-	}
-	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.id, b.id))
+	instances = id.Own(instances)
+	slices.SortFunc(instances, func(a, b driver.Instance) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	var found []virtualMachine
-	for _, each := range all {
-		read, err := d.read(ctx, each.id)
+	for _, instance := range instances {
+		read, err := d.read(ctx, instance.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -281,27 +280,20 @@ func (d *Driver) findListed(ctx context.Context, id driver.Identity) ([]virtualM
 	return found, nil
 }
 
-// candidate is a virtual machine that is listed for a UID. Another machine may have the same one: then it is not the own one.
-type candidate struct {
-	id      string
-	created time.Time
-	own     bool
-}
-
 // listed returns what is listed for the UID of an identity. What is the machine's own has its name, which is one page of a list as
 // a rule, and one of another name is another machine's; all are read only for an identity without a name, which owns none.
-func (d *Driver) listed(ctx context.Context, id driver.Identity) ([]candidate, error) {
+func (d *Driver) listed(ctx context.Context, id driver.Identity) ([]driver.Instance, error) {
 	if id.Name != "" {
-		return candidates(d.prism.VMsByName(ctx, id.Name), id)
+		return ofUID(d.prism.VMsByName(ctx, id.Name), id.UID)
 	}
-	return candidates(d.prism.VMs(ctx), id)
+	return ofUID(d.prism.VMs(ctx), id.UID)
 }
 
 // maxOfUID is how many virtual machines may have one UID. Each is read, and a server that a Secret names may list any number.
 const maxOfUID = 10
 
-// candidates returns the virtual machines of a list that have the UID of an identity.
-func candidates(list iter.Seq2[*config.Vm, error], id driver.Identity) (found []candidate, err error) {
+// ofUID returns the virtual machines of a list that have a UID, with no more than what tells them apart.
+func ofUID(list iter.Seq2[*config.Vm, error], uid types.UID) (found []driver.Instance, err error) {
 	for vm, err := range list {
 		if err != nil {
 			return nil, toError(err)
@@ -309,14 +301,14 @@ func candidates(list iter.Seq2[*config.Vm, error], id driver.Identity) (found []
 		known := request.Identity(ptr.Deref(vm.Name, ""), ptr.Deref(vm.Description, ""))
 		vmID := ptr.Deref(vm.ExtId, "")
 		switch {
-		case known.UID != id.UID:
+		case known.UID != uid:
 			continue
 		case !request.IsUUID(vmID):
 			return nil, errNoID
 		case len(found) >= maxOfUID:
 			return nil, fmt.Errorf("more than %d virtual machines have the UID of this machine in their description: remove it from those that are not this machine's", maxOfUID)
 		}
-		found = append(found, candidate{id: vmID, created: ptr.Deref(vm.CreateTime, time.Time{}), own: id.Check(known) == nil})
+		found = append(found, driver.Instance{ID: vmID, Created: ptr.Deref(vm.CreateTime, time.Time{}), Identity: known})
 	}
 	return found, nil
 }
