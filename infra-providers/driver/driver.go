@@ -31,7 +31,8 @@ type Driver[C any] interface {
 	// instance and everything made beside it with the Identity, and MUST return as soon as the cloud has
 	// accepted. It MUST fail with NotOwnedError when the instance of that UID belongs to another machine's
 	// name or cluster; where every request and every tag has the machine's name, so that two machines of one UID cannot
-	// get in each other's way, one of another name MAY count as none. The instance returned MAY still be Pending, but MUST have its ProviderID.
+	// get in each other's way, one of another name MAY count as none. The instance returned MAY still be Pending, but MUST
+	// have its ProviderID.
 	//
 	// Where the instance needs other resources first, such as a network interface that takes its time, Create MUST make
 	// them in as many calls as that takes and fail with UnfinishedError in between. Everything that needs the Config or

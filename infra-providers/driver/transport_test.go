@@ -29,17 +29,17 @@ func TestServerOfATenant(t *testing.T) {
 	}
 
 	server.OfTenant = true
-	if _, err := read(server, long.URL); !errorIs[*httplimit.TooLargeError](err) {
+	if _, err := read(server, long.URL); !is[*httplimit.TooLargeError](err) {
 		t.Errorf("an answer beyond the limit: %v", err)
 	}
-	if _, err := read(server, "http://169.254.169.254/latest/meta-data"); !errorIs[*egress.ForbiddenError](err) {
+	if _, err := read(server, "http://169.254.169.254/latest/meta-data"); !is[*egress.ForbiddenError](err) {
 		t.Errorf("a request to the metadata service: %v", err)
 	}
 }
 
-func errorIs[E error](err error) bool {
-	var found E
-	return errors.As(err, &found)
+func is[E error](err error) bool {
+	_, found := errors.AsType[E](err)
+	return found
 }
 
 func read(from driver.Server, url string) ([]byte, error) {

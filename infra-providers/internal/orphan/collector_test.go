@@ -320,18 +320,23 @@ func TestCollectsInSteps(t *testing.T) {
 	}
 }
 
+// failing has each call of an operation fail.
+func failing(operation string, err error) func(fake.Call) fake.Fault {
+	return func(call fake.Call) fake.Fault {
+		if call.Operation == operation {
+			return fake.Fault{Err: err}
+		}
+		return fake.Fault{}
+	}
+}
+
 // TestFinishesARemovalInTheNextSweep: a step that fails ends the work on an orphan for this sweep only.
 func TestFinishesARemovalInTheNextSweep(t *testing.T) {
 	t.Parallel()
 	f := newFixtureOf(t, usual, fake.Options{Steps: 2})
 	f.createOrphan("lost")
 	f.sweep(1)
-	f.fault = func(call fake.Call) fake.Fault {
-		if call.Operation == "get" {
-			return fake.Fault{Err: errors.New("internal error")}
-		}
-		return fake.Fault{}
-	}
+	f.fault = failing("get", errors.New("internal error"))
 	f.now = f.now.Add(21 * time.Minute)
 	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the failure of a step was not returned")
@@ -348,12 +353,7 @@ func TestRemovalOfAnUnfinishedInstance(t *testing.T) {
 	f := newFixtureOf(t, usual, fake.Options{Steps: 2})
 	f.createOrphan("lost")
 	f.sweep(1)
-	f.fault = func(call fake.Call) fake.Fault {
-		if call.Operation == "get" {
-			return fake.Fault{Err: &driver.UnfinishedError{Err: errors.New("the creation has failed")}}
-		}
-		return fake.Fault{}
-	}
+	f.fault = failing("get", &driver.UnfinishedError{Err: errors.New("the creation has failed")})
 	f.now = f.now.Add(21 * time.Minute)
 	if err := f.Sweep(t.Context()); err != nil {
 		t.Errorf("the removal counts as failed: %v", err)
@@ -363,12 +363,7 @@ func TestRemovalOfAnUnfinishedInstance(t *testing.T) {
 func TestDeletesADiskWithoutAnInstance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
-	f.fault = func(call fake.Call) fake.Fault {
-		if call.Operation == "create" {
-			return fake.Fault{Err: errors.New("internal error")}
-		}
-		return fake.Fault{}
-	}
+	f.fault = failing("create", errors.New("internal error"))
 	id := driver.Identity{UID: "lost", Name: "lost", Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
 	if _, err := f.cloud.Create(t.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
 		t.Fatal("the creation succeeded")

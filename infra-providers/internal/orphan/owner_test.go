@@ -203,12 +203,7 @@ func TestInstanceThatAMachineOwnedIsOurs(t *testing.T) {
 	uid := f.createOwned("lost")
 	f.others[uid] = true
 	f.sweep(1)
-	f.fault = func(call fake.Call) fake.Fault {
-		if call.Operation == "list" {
-			return fake.Fault{Err: errors.New("gateway timeout")}
-		}
-		return fake.Fault{}
-	}
+	f.fault = failing("list", errors.New("gateway timeout"))
 	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the failure was swallowed")
 	}

@@ -131,12 +131,7 @@ func TestListThatBreaksOffDoesNotBeginTheGracePeriodAgain(t *testing.T) {
 	f := newFixture(t, usual)
 	f.createOrphan("lost")
 	f.sweep(1)
-	f.fault = func(call fake.Call) fake.Fault {
-		if call.Operation == "list" {
-			return fake.Fault{Err: errors.New("gateway timeout")}
-		}
-		return fake.Fault{}
-	}
+	f.fault = failing("list", errors.New("gateway timeout"))
 	f.now = f.now.Add(21 * time.Minute)
 	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the list does not break off")
