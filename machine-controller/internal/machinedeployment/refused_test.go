@@ -114,69 +114,79 @@ func (r *Reconciler) follow(t *testing.T, set *clusterv1.MachineSet) {
 	}
 }
 
-// TestProtectedOldSetIsReported has an empty MachineSet of an older template that may not be changed: every Machine is available, and
+// protectedOld is a MachineDeployment whose MachineSets have followed it, and whose old one may not be changed from now on.
+type protectedOld struct {
+	*Reconciler
+	md           *clusterv1.MachineDeployment
+	old, current *clusterv1.MachineSet
+	policy       *protection
+}
+
+func newProtectedOld(t *testing.T, size, left int32) *protectedOld {
+	t.Helper()
+	md := selecting()
+	md.Spec.Replicas = &size
+	f := &protectedOld{md: md, old: setOf(md, "old", "v1.36.1"), current: setOf(md, "current", md.Spec.Template.Spec.Version), policy: &protection{}}
+	f.old.Spec.Replicas, f.current.Spec.Replicas = &left, &size
+	f.Reconciler = reconcilerWith(t, f.policy.funcs(), testenv.Cluster(""), md, f.old, f.current)
+	f.setUp()
+	for range 2 { // the MachineSets have what changes in place
+		if err := f.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.policy.names = []string{"old"}
+	return f
+}
+
+// reconcile reconciles once the MachineSets have followed their specs.
+func (f *protectedOld) reconcile(t *testing.T) error {
+	t.Helper()
+	f.follow(t, f.old)
+	f.follow(t, f.current)
+	f.get(t, f.md)
+	f.statusWriter = statuswriter.New(f.Client, f.Clock) // it need not wait
+	_, err := f.Reconcile(t.Context(), f.md)
+	return err
+}
+
+// update stores the spec of the MachineDeployment.
+func (f *protectedOld) update(t *testing.T) {
+	t.Helper()
+	if err := f.Client.Update(t.Context(), f.md); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProtectedOldSetIsReported has an empty MachineSet of an older template that may not be deleted: every Machine is available, and
 // the attempts are few.
 func TestProtectedOldSetIsReported(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		from, to     int32
-		historyLimit string
-		message      string
-	}{
-		"it is deleted": {0, 0, "0", `deleting MachineSet "old"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			md := selecting()
-			md.Spec.Replicas = &test.from
-			old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
-			old.Spec.Replicas, current.Spec.Replicas = new(int32(0)), &test.from
-			policy := &protection{}
-			r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
-			r.setUp()
-			clock := clocktesting.NewFakePassiveClock(epoch)
-			r.refused.Clock = clock
-			reconcile := func() error {
-				r.follow(t, old)
-				r.follow(t, current)
-				r.get(t, md)
-				r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
-				_, err := r.Reconcile(t.Context(), md)
-				return err
-			}
-			for range 2 { // the MachineSets have what changes in place
-				if err := reconcile(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			policy.names = []string{"old"}
-			md.Spec.Replicas = &test.to
-			metav1.SetMetaDataAnnotation(&md.ObjectMeta, revision.HistoryLimitAnnotation, test.historyLimit)
-			if err := r.Client.Update(t.Context(), md); err != nil {
-				t.Fatal(err)
-			}
-			for _, pass := range []struct {
-				after    time.Duration
-				refusals int
-			}{{0, 1}, {0, 1}, {0, 1}, {safety.RetryPeriod - 1, 1}, {safety.RetryPeriod, 2}, {safety.RetryPeriod, 2}} {
-				clock.SetTime(epoch.Add(pass.after))
-				before := policy.refusals
-				if err := reconcile(); (err != nil) != (policy.refusals > before) {
-					t.Errorf("after %s: error %v", pass.after, err)
-				}
-				if policy.refusals != pass.refusals {
-					t.Errorf("after %s: %d attempts, want %d", pass.after, policy.refusals, pass.refusals)
-				}
-				if pass.refusals == 1 && policy.refusals > before {
-					continue // the current MachineSet has not grown yet
-				}
-				r.get(t, md)
-				got := statusAndReasonOf(md, clusterv1.MachineDeploymentRollingOutCondition)
-				if !conditions.IsTrue(md, clusterv1.MachineDeploymentAvailableCondition) || got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, test.message) {
-					t.Errorf("after %s: Available is %+v, RollingOut %+v", pass.after, statusAndReasonOf(md, clusterv1.MachineDeploymentAvailableCondition), got)
-				}
-			}
-		})
+	f := newProtectedOld(t, 0, 0)
+	clock := clocktesting.NewFakePassiveClock(epoch)
+	f.refused.Clock = clock
+	metav1.SetMetaDataAnnotation(&f.md.ObjectMeta, revision.HistoryLimitAnnotation, "0")
+	f.update(t)
+	for _, pass := range []struct {
+		after    time.Duration
+		refusals int
+	}{{0, 1}, {0, 1}, {0, 1}, {safety.RetryPeriod - 1, 1}, {safety.RetryPeriod, 2}, {safety.RetryPeriod, 2}} {
+		clock.SetTime(epoch.Add(pass.after))
+		before := f.policy.refusals
+		if err := f.reconcile(t); (err != nil) != (f.policy.refusals > before) {
+			t.Errorf("after %s: error %v", pass.after, err)
+		}
+		if f.policy.refusals != pass.refusals {
+			t.Errorf("after %s: %d attempts, want %d", pass.after, f.policy.refusals, pass.refusals)
+		}
+		if pass.refusals == 1 && f.policy.refusals > before {
+			continue // the current MachineSet has not grown yet
+		}
+		f.get(t, f.md)
+		got := statusAndReasonOf(f.md, clusterv1.MachineDeploymentRollingOutCondition)
+		if !conditions.IsTrue(f.md, clusterv1.MachineDeploymentAvailableCondition) || got.Status != metav1.ConditionFalse || !strings.Contains(got.Message, `deleting MachineSet "old"`) {
+			t.Errorf("after %s: Available is %+v, RollingOut %+v", pass.after, statusAndReasonOf(f.md, clusterv1.MachineDeploymentAvailableCondition), got)
+		}
 	}
 }
 
@@ -245,39 +255,17 @@ func TestProtectedSetThatCannotBeToldHowToDelete(t *testing.T) {
 	for name, test := range map[string]struct{ of, want int32 }{"without Machines": {0, 5}, "with a Machine": {1, 3}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			md := selecting()
-			md.Spec.Replicas = new(int32(3))
-			old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
-			old.Spec.Replicas, current.Spec.Replicas = &test.of, new(int32(3))
-			policy := &protection{}
-			r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
-			r.setUp()
-			reconcile := func() error {
-				r.follow(t, old)
-				r.follow(t, current)
-				r.get(t, md)
-				r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
-				_, err := r.Reconcile(t.Context(), md)
-				return err
-			}
-			for range 2 {
-				if err := reconcile(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			policy.names = []string{"old"}
-			md.Spec.Replicas, md.Spec.Deletion.Order = new(int32(5)), clusterv1.NewestMachineSetDeletionOrder
-			if err := r.Client.Update(t.Context(), md); err != nil {
-				t.Fatal(err)
-			}
+			f := newProtectedOld(t, 3, test.of)
+			f.md.Spec.Replicas, f.md.Spec.Deletion.Order = new(int32(5)), clusterv1.NewestMachineSetDeletionOrder
+			f.update(t)
 			for range 3 {
-				_ = reconcile() // which fails while it tries
+				_ = f.reconcile(t) // which fails while it tries
 			}
-			r.get(t, current)
-			r.get(t, md)
-			blocked := strings.Contains(conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition), "it is protected")
-			if *current.Spec.Replicas != test.want || blocked != (test.of > 0) {
-				t.Errorf("the current MachineSet has %d replicas, want %d; Available is %+v", *current.Spec.Replicas, test.want, statusAndReasonOf(md, clusterv1.MachineDeploymentAvailableCondition))
+			f.get(t, f.current)
+			f.get(t, f.md)
+			blocked := strings.Contains(conditions.GetMessage(f.md, clusterv1.MachineDeploymentAvailableCondition), "it is protected")
+			if *f.current.Spec.Replicas != test.want || blocked != (test.of > 0) {
+				t.Errorf("the current MachineSet has %d replicas, want %d; Available is %+v", *f.current.Spec.Replicas, test.want, statusAndReasonOf(f.md, clusterv1.MachineDeploymentAvailableCondition))
 			}
 		})
 	}
@@ -286,35 +274,17 @@ func TestProtectedSetThatCannotBeToldHowToDelete(t *testing.T) {
 // TestEmptySetIsNotWritten: a change of the size is no concern of a MachineSet without Machines, which may be protected.
 func TestEmptySetIsNotWritten(t *testing.T) {
 	t.Parallel()
-	md := selecting()
-	md.Spec.Replicas = new(int32(3))
-	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
-	old.Spec.Replicas, current.Spec.Replicas = new(int32(0)), new(int32(3))
-	policy := &protection{}
-	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
-	r.setUp()
-	reconcile := func() {
-		r.follow(t, old)
-		r.follow(t, current)
-		r.get(t, md)
-		r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
-		if _, err := r.Reconcile(t.Context(), md); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reconcile()
-	reconcile()
-	policy.names = []string{"old"}
+	f := newProtectedOld(t, 3, 0)
 	for _, size := range []int32{4, 2} {
-		md.Spec.Replicas = &size
-		if err := r.Client.Update(t.Context(), md); err != nil {
-			t.Fatal(err)
-		}
+		f.md.Spec.Replicas = &size
+		f.update(t)
 		for range 3 {
-			reconcile()
+			if err := f.reconcile(t); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if r.get(t, current); *current.Spec.Replicas != size || policy.refusals > 0 {
-			t.Errorf("the current MachineSet has %d replicas, want %d; the old one was written %d times", *current.Spec.Replicas, size, policy.refusals)
+		if f.get(t, f.current); *f.current.Spec.Replicas != size || f.policy.refusals > 0 {
+			t.Errorf("the current MachineSet has %d replicas, want %d; the old one was written %d times", *f.current.Spec.Replicas, size, f.policy.refusals)
 		}
 	}
 }
