@@ -10,6 +10,7 @@
 package inflight
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -35,10 +36,16 @@ const keyLifetime = 24 * time.Hour
 // maxFailed is how many failed creations of a machine are remembered. Shortages delay the next attempt, so that there are few.
 const maxFailed = 32
 
+// maxSeries is of how many series of a machine the failures are counted. Beyond it, they are counted anew, as after a restart.
+const maxSeries = 64
+
 // Creation is one request for an object of a machine, by the object's name.
 type Creation struct {
 	// Key is the idempotency key, the same for each repetition of the request.
 	Key string
+	// Series is what the failures are counted by, from whose number the key derives: each series has keys of its own. Empty means
+	// the name of the object.
+	Series string
 	// Operation is the ID of the operation; empty as long as no answer was received.
 	Operation string
 	// ID is that of the object, which is known with the operation.
@@ -72,7 +79,7 @@ type Creations struct {
 
 	mu       sync.Mutex
 	machines expiring.Map[driver.Identity, *machine]
-	// attempts are the numbers of creations that have failed, by the names of their objects.
+	// attempts are the numbers of creations that have failed, by series.
 	attempts expiring.Map[driver.Identity, map[string]int]
 }
 
@@ -158,21 +165,32 @@ func (c *Creations) Fail(id driver.Identity, name string) {
 	if failed := known.creations[name]; (failed.ID != "" || len(failed.Disks) > 0) && len(known.failed) < maxFailed {
 		known.failed = append(known.failed, failure{Creation: failed, at: c.clock.Now()})
 	}
+	c.count(id, cmp.Or(known.creations[name].Series, name))
 	delete(known.creations, name)
+}
+
+// Count counts the failure of a creation that is not recorded, because an earlier process has requested it.
+func (c *Creations) Count(id driver.Identity, series string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count(id, series)
+}
+
+func (c *Creations) count(id driver.Identity, series string) {
 	attempts, ok := c.attempts.Get(Machine(id))
-	if !ok {
+	if _, counted := attempts[series]; !ok || !counted && len(attempts) >= maxSeries {
 		attempts = map[string]int{}
 	}
-	attempts[name]++
+	attempts[series]++
 	c.attempts.Set(Machine(id), attempts)
 }
 
-// Attempt returns how many creations of an object have failed.
-func (c *Creations) Attempt(id driver.Identity, name string) int {
+// Attempt returns how many creations of a series have failed.
+func (c *Creations) Attempt(id driver.Identity, series string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	attempts, _ := c.attempts.Get(Machine(id))
-	return attempts[name]
+	return attempts[series]
 }
 
 // Failed returns the creations of a machine that have failed a moment ago, oldest first: those with an ID or disks.

@@ -4,6 +4,7 @@
 package inflight_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -70,6 +71,31 @@ func TestFailureCountsAndRemembersTheObject(t *testing.T) {
 	creations.Forget(id)
 	if got := creations.Attempt(id, "disk a"); got != 0 {
 		t.Errorf("%d attempts of a machine that is gone", got)
+	}
+}
+
+// TestSeriesAreCountedAlone, and without an end they are not.
+func TestSeriesAreCountedAlone(t *testing.T) {
+	t.Parallel()
+	creations := inflight.New(testclock.NewFakePassiveClock(time.Now()))
+	for range 2 {
+		creations.Set(id, "instance", inflight.Creation{Key: "k", Series: "small"})
+		creations.Fail(id, "instance")
+	}
+	creations.Count(id, "large")
+	for series, want := range map[string]int{"small": 2, "large": 1, "instance": 0} {
+		if got := creations.Attempt(id, series); got != want {
+			t.Errorf("%d attempts of %s have failed, want %d", got, series, want)
+		}
+	}
+	for n := range 100 {
+		creations.Count(id, fmt.Sprint(n))
+	}
+	if got := creations.Attempt(id, "small"); got != 0 {
+		t.Errorf("%d attempts are still counted after a hundred other series", got)
+	}
+	if got := creations.Attempt(id, "99"); got != 1 {
+		t.Errorf("%d attempts of the last series, want 1", got)
 	}
 }
 
