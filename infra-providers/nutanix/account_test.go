@@ -13,7 +13,6 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/account"
-	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 )
 
@@ -32,7 +31,7 @@ func TestAnotherPrismCentralAtTheSameAddressIsNotUsed(t *testing.T) {
 	if machine.Status.Account, err = connected.ID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.Advance(inflight.Window)
+	w.clock.Advance(creationTime)
 	created := patiently(t, connected.Direct, newRequest(identity, newConfig(t, unchanged)))
 	known, unknown := identity, identity
 	known.ProviderID = created.ProviderID

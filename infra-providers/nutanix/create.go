@@ -26,10 +26,10 @@ const (
 	startObject = "start"
 )
 
-// shortage is a virtual machine that could not be started, and why.
+// shortage is a virtual machine that could not be started, and why. The series is that of its creation.
 type shortage struct {
-	vmID  string
-	cause error
+	vmID, series string
+	cause        error
 }
 
 // Create implements driver.Driver. The API creates a virtual machine stopped, and only its start shows whether the cluster has
@@ -86,33 +86,37 @@ func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[Instanc
 }
 
 // send requests something of a machine, with a token that derives from the machine, what is requested, and the number of attempts
-// that failed. It is recorded before, so that its absence is not concluded while the answer is missing. Prism Central answers a
-// token that it has had with the task that it began then, also if that has failed, so another attempt needs another one. Errors
-// are those of package prism.
+// to request the same that have failed. It is recorded before, so that its absence is not concluded while the answer is missing.
+// Prism Central answers a token that it has had with the task that it began then, also if that has failed, so another attempt
+// needs another one. A process that does not know of the failures is answered with them one after another, as each is counted for
+// what was requested alone; a refusal begins no task, and is not counted. Errors are those of package prism.
 func (d *Driver) send(id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
 	unanswered, known := d.creations.Get(id, object)
 	known = known && d.creations.MayAppear(unanswered)
-	key := requestID(id, object, content, d.creations.Attempt(id, object))
+	series := seriesOf(id, object, content)
+	key := requestID(id, object, content, d.creations.Attempt(id, series))
 	if known && unanswered.Key != key {
 		return errNotListedYet
 	}
-	d.creations.Set(id, object, inflight.Creation{Key: key})
+	d.creations.Set(id, object, inflight.Creation{Key: key, Series: series})
 	begun, err := call(key)
 	switch {
 	case isRefusal(err) && known: // the request before may still arrive
 		d.creations.Keep(id, object, unanswered)
 		return err
-	case isRefusal(err) && d.creations.InStartupWindow(): // a request of an earlier process with this token may still arrive
+	case isRefusal(err):
 		d.creations.End(id, object)
-		return err
-	case isRefusal(err): // which Prism Central may repeat for the same token
-		d.creations.Fail(id, object)
 		return err
 	case err != nil:
 		return err
 	}
-	d.creations.Set(id, object, inflight.Creation{Key: key, Operation: begun.TaskID, Answered: begun.At})
+	d.creations.Set(id, object, inflight.Creation{Key: key, Series: series, Operation: begun.TaskID, Answered: begun.At})
 	return nil
+}
+
+// seriesOf identifies attempts to request the same by the first of their tokens.
+func seriesOf(id driver.Identity, object string, content any) string {
+	return requestID(id, object, content, 0)
 }
 
 // requestID returns an idempotency token, which has the form of a random UUID. A UID alone does not identify a machine, because
@@ -151,7 +155,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 		return d.start(ctx, req, found[0])
 	case isEarlier(task, creation): // what an earlier process created, and deleted again
 		d.creations.Fail(req.Identity, vmObject)
-		d.creations.Fail(req.Identity, startObject)
+		d.creations.End(req.Identity, startObject)
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	case vmID == "":
 		return driver.Instance{}, fmt.Errorf("the task %q has succeeded and names no virtual machine", creation.Operation)
@@ -159,7 +163,7 @@ func (d *Driver) continueCreation(ctx context.Context, req driver.CreateRequest[
 		return driver.Instance{}, &driver.UnfinishedError{Err: errCreating}
 	}
 	d.creations.Fail(req.Identity, vmObject)
-	d.creations.Fail(req.Identity, startObject)
+	d.creations.End(req.Identity, startObject)
 	return driver.Instance{}, fmt.Errorf("the virtual machine %q was deleted as soon as it was created", vmID)
 }
 
@@ -265,7 +269,7 @@ func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[Ins
 	}
 	instanceType, zone := toOffering(req.Config)
 	cause := &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: true, Err: toTaskError(task, "starting the virtual machine")}
-	known := shortage{vmID: vm.instance.ID, cause: driver.Brief(cause)}
+	known := shortage{vmID: vm.instance.ID, series: seriesOf(req.Identity, vmObject, req.Config), cause: driver.Brief(cause)}
 	d.shortages.Set(inflight.Machine(req.Identity), known)
 	return d.giveUp(ctx, req.Identity, known)
 }
@@ -295,8 +299,9 @@ func (d *Driver) giveUp(ctx context.Context, id driver.Identity, known shortage)
 	if err := d.verifyAccount(ctx); err != nil {
 		return err
 	}
-	d.creations.Fail(id, vmObject)
-	d.creations.Fail(id, startObject)
+	d.creations.Count(id, known.series)
+	d.creations.End(id, vmObject)
+	d.creations.End(id, startObject)
 	d.shortages.Delete(inflight.Machine(id))
 	return known.cause
 }

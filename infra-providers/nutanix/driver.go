@@ -96,6 +96,10 @@ const (
 // startWindow is how long the creation of a virtual machine may take until it is started.
 const startWindow = time.Hour
 
+// creationTime is how long a virtual machine that was requested may be in no list. The first one of an image in a cluster copies
+// the image there, and only then exists.
+const creationTime = 10 * time.Minute
+
 // connect reads the login and makes no call. No call is repeated: retries are the same for all clouds and happen outside the
 // drivers.
 func connect(options Options, account driver.Account, secret driver.Credentials, long *httplimit.Seats) (*Driver, error) {
@@ -222,7 +226,7 @@ func (d *Driver) search(ctx context.Context, id driver.Identity) ([]virtualMachi
 	if creation, ok := d.creations.Get(id, vmObject); ok {
 		return d.findCreated(ctx, id, creation)
 	}
-	if d.creations.InStartupWindow() {
+	if d.clock.Since(d.creations.Started()) < creationTime {
 		return nil, errCreationUnknown
 	}
 	return nil, nil
@@ -242,6 +246,7 @@ func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation i
 	}
 	recent := d.clock.Since(creation.Sent) < inflight.Window
 	if task == nil && recent || task != nil && !hasEnded(task) {
+		d.creations.Keep(id, vmObject, creation)
 		return nil, errNotListedYet
 	}
 	vmID := createdVM(task)

@@ -15,7 +15,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
-	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/nutanix"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 )
@@ -102,10 +101,13 @@ func newEnv(t *testing.T, options nutanixfake.Options) env {
 	return w
 }
 
-// connect returns a driver with valid credentials whose process started longer than the startup window ago.
+// creationTime is how long after the start of a process the absence of a virtual machine is not concluded.
+const creationTime = 10 * time.Minute
+
+// connect returns a driver with valid credentials whose process started longer than that ago.
 func (w env) connect(t *testing.T) driver.Driver[nutanix.InstanceConfig] {
 	t.Helper()
-	age := inflight.Window
+	age := creationTime
 	return w.connectAt(t, func() time.Time { return w.clock.Now().Add(-age) }, func() { age = 0 })
 }
 

@@ -140,26 +140,51 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 	}
 }
 
-// TestRefusedTokenIsNotUsedAgain: Prism Central may repeat a refusal for the same token.
-func TestRefusedTokenIsNotUsedAgain(t *testing.T) {
+// TestTokenOfWhatNoListHas: of a process that has seen failures and refusals, its successor knows nothing, and no list has what
+// was requested last.
+func TestTokenOfWhatNoListHas(t *testing.T) {
 	t.Parallel()
-	tokens := map[string]bool{}
-	w := newEnv(t, nutanixfake.Options{})
-	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if id := r.Header.Get("NTNX-Request-Id"); r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/vms") {
-			tokens[id] = true
-			w.cloud.FailNext(nutanixfake.Fault{Status: http.StatusConflict, Group: "RETRYABLE_ERROR"})
-		}
-		w.cloud.ServeHTTP(rw, r)
-	})
-	d := w.connect(t)
-	for range 3 {
-		if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
-			t.Fatal("it was created")
+	refusedAs := func(status int) func(*testing.T, env, driver.Driver[nutanix.InstanceConfig], driver.CreateRequest[nutanix.InstanceConfig]) {
+		return func(t *testing.T, w env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
+			w.cloud.RefuseNextCreation(nutanixfake.Fault{Status: status, Group: "RETRYABLE_ERROR"})
+			if _, err := create(t, d, req); err == nil {
+				t.Fatal("it was created")
+			}
 		}
 	}
-	if len(tokens) != 3 {
-		t.Errorf("%d tokens were used for 3 requests that were refused", len(tokens))
+	for name, before := range map[string]func(*testing.T, env, driver.Driver[nutanix.InstanceConfig], driver.CreateRequest[nutanix.InstanceConfig]){
+		"after a throttled request": refusedAs(http.StatusTooManyRequests),
+		"after a refusal":           refusedAs(http.StatusConflict),
+		"after a shortage of another cluster": func(t *testing.T, w env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
+			req.Config.Spec.Cluster = nutanixfake.FullCluster
+			if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+				t.Fatalf("got %v, want an InsufficientCapacityError", err)
+			}
+		},
+		"after a shortage of the same cluster": func(t *testing.T, w env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
+			w.cloud.FailNext(nutanixfake.Fault{Start: "NO_HOST_RESOURCES"})
+			if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+				t.Fatalf("got %v, want an InsufficientCapacityError", err)
+			}
+			w.cloud.Age(time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, nutanixfake.Options{TaskRequests: 30, ListDelay: 30})
+			d, req := w.connect(t), newRequest(identity, newConfig(t, unchanged))
+			before(t, w, d, req)
+			requested := w.cloud.Counts()["POST vms"]
+			for w.cloud.Counts()["POST vms"] == requested {
+				if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+					t.Fatalf("got %v, want an UnfinishedError", err)
+				}
+			}
+			patiently(t, w.connectRestarted(t), req)
+			if left := w.cloud.Leftovers(); len(left) != 1 {
+				t.Errorf("%q exist, want one virtual machine", left)
+			}
+		})
 	}
 }
 
@@ -207,8 +232,12 @@ func TestAbsenceIsNotConcludedEarly(t *testing.T) {
 			t.Errorf("deleting %s ended", name)
 		}
 	}
+	w.clock.Advance(2 * inflight.Window)
+	if err := later.Delete(t.Context(), identity); err == nil {
+		t.Error("deleting ended while the virtual machine is being created")
+	}
 	w.cloud.Advance()
-	w.clock.Advance(inflight.Window)
+	w.clock.Advance(creationTime)
 	for range 3 {
 		if err := later.Delete(t.Context(), identity); err != nil {
 			t.Fatal(err)
@@ -217,6 +246,22 @@ func TestAbsenceIsNotConcludedEarly(t *testing.T) {
 	}
 	if left := w.cloud.Leftovers(); len(left) != 0 {
 		t.Errorf("%q are left", left)
+	}
+}
+
+// TestCreationThatTakesHours is not forgotten while its task is read.
+func TestCreationThatTakesHours(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 1000})
+	d := w.connect(t)
+	for w.cloud.Counts()["POST vms"] == 0 {
+		_, _ = d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
+	}
+	for range 4 {
+		w.clock.Advance(40 * time.Minute)
+		if err := d.Delete(t.Context(), identity); err == nil {
+			t.Fatal("deleting ended while the virtual machine is being created")
+		}
 	}
 }
 
