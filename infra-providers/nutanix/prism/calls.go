@@ -17,6 +17,7 @@ import (
 	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/ahv/config"
 	"github.com/nutanix/ntnx-api-golang-clients/vmm-go-client/v4/models/vmm/v4/content"
 	groups "github.com/nutanix/ntnx-api-golang-clients/volumes-go-client/v4/models/volumes/v4/config"
+	"k8s.io/utils/ptr"
 )
 
 const vmsPath = "ahv/config/vms"
@@ -137,7 +138,9 @@ func (c *Client) Category(ctx context.Context, key, value string) (*tasks.Catego
 		if err != nil {
 			return nil, err
 		}
-		first = cmp.Or(first, found)
+		if ptr.Deref(found.Key, "") == key && ptr.Deref(found.Value, "") == value { // a filter may ignore the case of letters
+			first = cmp.Or(first, found)
+		}
 	}
 	return first, nil
 }

@@ -50,6 +50,18 @@ func newClient(t *testing.T, answers ...string) *prism.Client {
 
 const vm = `{"$objectType": "vmm.v4.ahv.config.Vm", "name": "worker"}`
 
+// TestCategoryOfOtherLetters is none: it would be another Cluster's.
+func TestCategoryOfOtherLetters(t *testing.T) {
+	t.Parallel()
+	const list = `{"data": [{"$objectType": "prism.v4.config.Category", "key": "drover-cluster", "value": %q, "extId": "x"}], "metadata": {"totalAvailableResults": 1}}`
+	for value, want := range map[string]bool{"team.Home": false, "team.home": true} {
+		found, err := newClient(t, fmt.Sprintf(list, value)).Category(t.Context(), "drover-cluster", "team.home")
+		if err != nil || (found != nil) != want {
+			t.Errorf("%s: got %v and %v", value, found, err)
+		}
+	}
+}
+
 // TestListsAreComplete: an answer that lacks something is never taken for an empty list.
 func TestListsAreComplete(t *testing.T) {
 	t.Parallel()
