@@ -34,6 +34,10 @@ type Owner struct {
 	Name      string    `json:"name"`
 }
 
+// UnknownOwner is the owner of an instance that shows that it is Drover's, and whose only to those who know its owner's names. No
+// object has such a name.
+var UnknownOwner = Owner{UID: "?", Namespace: "?", Name: "?"}
+
 // Owns reports whether an instance tagged as other belongs to o. The UID does not count: it changes when
 // a Cluster moves to another management cluster and its instances stay.
 func (o Owner) Owns(other Owner) bool {

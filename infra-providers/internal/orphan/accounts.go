@@ -130,8 +130,9 @@ func (c *Collector[M, C]) inTurn(ctx context.Context, call func() error) error {
 	}
 }
 
-// everything lists what is ours in one account, up to a maximum, and returns the cost of what it read. In an account whose credentials are those of one
-// namespace, that is only what belongs to the namespace: its server could return any tags of others.
+// everything lists what is ours in one account, up to a maximum, and returns the cost of what it read. In an account whose
+// credentials are those of one namespace, that is only what belongs to the namespace: its server could return any tags of others.
+// What has no known owner counts as the namespace's.
 func everything[C any](ctx context.Context, connected account.Account[C], most int) (all []Resource, cost int, err error) {
 	count := func(one int, err error) error {
 		if cost += one; err == nil && cost > most {
@@ -140,6 +141,9 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		return err
 	}
 	keep := func(thing Resource) {
+		if thing.Identity.Owner == driver.UnknownOwner && connected.Namespace != "" {
+			thing.Identity.Owner.Namespace = connected.Namespace
+		}
 		if connected.Namespace == "" || connected.Namespace == thing.Identity.Owner.Namespace {
 			thing.Account = connected.Name
 			all = append(all, thing)

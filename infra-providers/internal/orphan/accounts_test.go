@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
+	"drover.io/runtime/logtest"
 )
 
 // tenantServer is a server that somebody's Secret names.
@@ -111,6 +113,31 @@ func TestTenantServerListsOnlyItsNamespace(t *testing.T) {
 		if event := f.nextEvent(); strings.Contains(event, "fake-") || strings.Contains(event, "theirs") {
 			t.Errorf("the other tenant was told %q", event)
 		}
+	}
+}
+
+// TestUnknownOwnersAreReported: in a cloud without tags, nobody but the object of a machine knows whose an instance is, and the
+// object was removed.
+func TestUnknownOwnersAreReported(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	server := &tenantServer{Driver: fake.New(fake.Options{})}
+	server.list = f.showing(driver.UnknownOwner, 2)
+	f.connectServer(f.home.Namespace, secretPrefix+f.home.Namespace, server)
+	recorder := &logtest.Recorder{}
+	ctx := recorder.Context(t.Context())
+	for range 3 {
+		f.now = f.now.Add(21 * time.Minute)
+		if err := f.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := slices.DeleteFunc(recorder.Lines("found instances of a Cluster"), func(line string) bool { return !strings.Contains(line, f.home.Namespace) })
+	if len(lines) != 1 || !strings.Contains(lines[0], "instance/fake-1") {
+		t.Errorf("logged %q, want one line with the namespace and what was found", lines)
+	}
+	if len(server.deleted) > 0 {
+		t.Errorf("%q were deleted", server.deleted)
 	}
 }
 

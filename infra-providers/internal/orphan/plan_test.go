@@ -52,6 +52,7 @@ func TestPlan(t *testing.T) {
 		"keeps what a Machine refers to":                    {[]Resource{of("referred", "lost", "home")}, known("referred"), 5, []Class{ClassOwned}},
 		"keeps a disk of what a Machine refers to":          {[]Resource{of("a", "lost", "home", disk, func(f *Resource) { f.Instances = []string{"referred"} })}, known("a"), 5, []Class{ClassOwned}},
 		"believes no Machine of another Cluster":            {[]Resource{of("referred", "lost", "away")}, known("referred"), 5, []Class{ClassClusterMissing}},
+		"reports what has no known owner":                   {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.Owner = driver.UnknownOwner })}, known("a"), 5, []Class{ClassClusterMissing}},
 		"believes no machine of another name":               {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Class{ClassOrphaned}},
 		"believes no machine of another namespace":          {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Class{ClassClusterMissing}},
 		"reports a machine's second instance":               {[]Resource{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
