@@ -146,7 +146,7 @@ func TestHostNames(t *testing.T) {
 	} {
 		other := id
 		change(&other)
-		if got := parsed.identity(other); got.Name != unknown || got.UID != id.UID {
+		if got := parsed.identity(other); got.Name != driver.UnknownOwner.Name || got.UID != id.UID {
 			t.Errorf("another %s: got %+v", what, got)
 		}
 		if err := other.Check(parsed.identity(other)); !driver.IsNotOwned(err) || driver.IsUntagged(err) {
@@ -158,5 +158,15 @@ func TestHostNames(t *testing.T) {
 		if _, ok := hostName(id); ok {
 			t.Errorf("UID %q has a host name", uid)
 		}
+	}
+}
+
+// TestAddressesHaveManyForms: the Engine may write one otherwise than it did when it was reserved.
+func TestAddressesHaveManyForms(t *testing.T) {
+	t.Parallel()
+	known := record{Addresses: []address{{IP: "2001:db8:0:0::1"}}}
+	assigned, reported := toAddresses([]network{{IPv6: []string{"2001:DB8::1", "2001:db8::2"}}}, known)
+	if len(assigned) != 1 || len(reported) != 1 || reported[0].Address != "2001:db8::2" {
+		t.Errorf("assigned %v, reported %v", assigned, reported)
 	}
 }

@@ -127,7 +127,7 @@ func toAddresses(networks []network, known record) (assigned, reported []cluster
 			if ip.IsPrivate() {
 				address.Type = clusterv1.MachineInternalIP
 			}
-			if known.hasIP(text) {
+			if known.hasIP(ip) {
 				assigned = append(assigned, address)
 			} else {
 				reported = append(reported, address)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
+	"slices"
 	"time"
 
 	"drover.io/infra-providers/driver"
@@ -182,14 +184,12 @@ func (d *Driver) checked(ctx context.Context, id driver.Identity, p *page, read 
 // isEnding reports whether the provisioning has failed, or the removal was requested.
 func (r record) isEnding() bool { return !r.Failed.IsZero() || r.Removal != "" }
 
-// hasIP reports whether an address was reserved for the machine.
-func (r record) hasIP(ip string) bool {
-	for _, reserved := range r.Addresses {
-		if reserved.IP == ip {
-			return true
-		}
-	}
-	return false
+// hasIP reports whether an address was reserved for the machine, in whichever form it is written.
+func (r record) hasIP(ip netip.Addr) bool {
+	return slices.ContainsFunc(r.Addresses, func(reserved address) bool {
+		parsed, err := netip.ParseAddr(reserved.IP)
+		return err == nil && parsed == ip
+	})
 }
 
 // now is the time with the precision of the journal.

@@ -30,9 +30,6 @@ const (
 	clusterLen = 6
 )
 
-// unknown is in place of the names of a machine that is known to be another one. No object has this name.
-const unknown = "?"
-
 var (
 	encoding    = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 	namePattern = regexp.MustCompile(`(?:^|-)` + prefix + `([a-z2-7]{26})([a-z2-7]{16})([a-z2-7]{6})$`)
@@ -101,11 +98,11 @@ func (n name) of(id driver.Identity) bool {
 // identity returns what a name says, in the words of the identity that it may have been made from: of another one, only the
 // UID is known.
 func (n name) identity(candidate driver.Identity) driver.Identity {
-	found := driver.Identity{UID: n.uid, Name: unknown, Owner: driver.Owner{Namespace: unknown, Name: unknown}}
+	found := driver.Identity{UID: n.uid, Name: driver.UnknownOwner.Name, Owner: driver.UnknownOwner}
 	if !n.of(candidate) {
 		return found
 	}
-	found.Name, found.Owner.Namespace, found.Owner.Name = candidate.Name, candidate.Owner.Namespace, candidate.Owner.Name
+	found.Name, found.Owner = candidate.Name, driver.Owner{Namespace: candidate.Owner.Namespace, Name: candidate.Owner.Name}
 	if uid := candidate.Owner.UID; uid != "" && n.cluster == hashText(clusterLen, string(uid)) {
 		found.Owner.UID = uid
 	}
