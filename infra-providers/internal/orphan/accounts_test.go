@@ -126,15 +126,19 @@ func TestUnknownOwnersAreReported(t *testing.T) {
 	f.connectServer(f.home.Namespace, secretPrefix+f.home.Namespace, server)
 	recorder := &logtest.Recorder{}
 	ctx := recorder.Context(t.Context())
-	for range 3 {
+	sweep := func() {
 		f.now = f.now.Add(21 * time.Minute)
 		if err := f.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
+	sweep()
+	sweep()
+	server.list = f.showing(driver.UnknownOwner, 3)
+	sweep()
 	lines := slices.DeleteFunc(recorder.Lines("found instances of a Cluster"), func(line string) bool { return !strings.Contains(line, f.home.Namespace) })
-	if len(lines) != 1 || !strings.Contains(lines[0], "instance/fake-1") {
-		t.Errorf("logged %q, want one line with the namespace and what was found", lines)
+	if len(lines) != 2 || !strings.Contains(lines[0], "instance/fake-1") || !strings.Contains(lines[1], "instance/fake-2") {
+		t.Errorf("logged %q, want a line with the namespace and what was found, and another one once there was more", lines)
 	}
 	if len(server.deleted) > 0 {
 		t.Errorf("%q were deleted", server.deleted)

@@ -81,8 +81,8 @@ type Collector[M driver.Machine, C any] struct {
 	// owned are the things, by account, that a machine was seen to own and that are still found: they are ours,
 	// whenever they were created.
 	owned map[string]map[string]bool
-	// missing are the Clusters that were reported as missing.
-	missing map[driver.Owner]bool
+	// missing has how much was reported of Clusters that are missing.
+	missing map[driver.Owner]int
 }
 
 // suspect is something that has had no owner since a time.

@@ -90,35 +90,36 @@ const (
 
 // missingCluster is what belongs to a Cluster that does not exist here.
 type missingCluster struct {
-	count, bytes int
+	bytes int
 	// resources are the first of them.
 	resources []string
 }
 
-// reportMissing logs once what belongs to Clusters that do not exist here. There is no object for an event.
+// reportMissing logs what belongs to Clusters that do not exist here, once and whenever there is more. There is no object for an
+// event.
 func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classified) {
-	missing, found := map[driver.Owner]bool{}, map[driver.Owner]*missingCluster{}
+	missing, found := map[driver.Owner]int{}, map[driver.Owner]*missingCluster{}
 	for _, thing := range classified {
 		if thing.Class != ClassClusterMissing {
 			continue
 		}
 		owner := thing.Identity.Owner
-		if !missing[owner] {
+		if missing[owner] == 0 {
 			if len(owner.Namespace)+len(owner.Name)+len(owner.UID) > maxOwner || len(missing) >= maxOwners {
 				continue
 			}
-			missing[owner], found[owner] = true, &missingCluster{}
+			found[owner] = &missingCluster{}
 		}
+		missing[owner]++
 		of := found[owner]
-		of.count++
 		if of.bytes += len(thing.Kind) + len(thing.ID); of.bytes <= maxListed {
 			of.resources = append(of.resources, thing.Kind+"/"+thing.ID)
 		}
 	}
 	for owner, of := range found {
-		if !c.missing[owner] {
+		if missing[owner] > c.missing[owner] {
 			ctrl.LoggerFrom(ctx).Info("found instances of a Cluster that does not exist in this management cluster",
-				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", of.count, "resources", of.resources)
+				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", missing[owner], "resources", of.resources)
 		}
 	}
 	c.missing = missing

@@ -196,7 +196,7 @@ func (in Input) classify(thing Resource) Class {
 		return ClassDuplicate
 	case in.isOwned(thing):
 		return ClassOwned
-	case !known && in.Namespace != "" && in.Namespace != thing.Identity.Owner.Namespace:
+	case !known && in.Namespace != "" && (in.Namespace != thing.Identity.Owner.Namespace || thing.Identity.Owner.UID == driver.UnknownOwner.UID):
 		return ClassForeign
 	case !known:
 		return ClassClusterMissing

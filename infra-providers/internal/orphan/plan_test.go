@@ -114,6 +114,12 @@ func TestClusterOutsideTheWatchedNamespace(t *testing.T) {
 			t.Errorf("watching %q: got %s, want %s", namespace, got, want)
 		}
 	}
+	for _, owner := range []driver.Owner{driver.UnknownOwner, {UID: driver.UnknownOwner.UID, Namespace: "team", Name: driver.UnknownOwner.Name}} {
+		found := Resource{Kind: instance, ID: "a", Identity: driver.Identity{UID: "u", Name: "?", ProviderID: "a", Owner: owner}}
+		if got := Plan(Input{Resources: []Resource{found}, Namespace: "team"})[0].Class; got != ClassForeign {
+			t.Errorf("owner %+v, which may be in another namespace: got %s, want %s", owner, got, ClassForeign)
+		}
+	}
 }
 
 // TestCapIsSharedByNamespaces: neither the older orphans of another namespace nor those that never go use up the cap.
