@@ -89,7 +89,7 @@ func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[Instanc
 // to request the same that have failed. It is recorded before, so that its absence is not concluded while the answer is missing.
 // Prism Central answers a token that it has had with the task that it began then, also if that has failed, so another attempt
 // needs another one. A process that does not know of the failures is answered with them one after another, as each is counted for
-// what was requested alone; a refusal begins no task, and is not counted. Errors are those of package prism.
+// what was requested alone; a refusal begins no task, and that of a creation is not counted. Errors are those of package prism.
 func (d *Driver) send(id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
 	unanswered, known := d.creations.Get(id, object)
 	known = known && d.creations.MayAppear(unanswered)
@@ -103,6 +103,9 @@ func (d *Driver) send(id driver.Identity, object string, content any, call func(
 	switch {
 	case isRefusal(err) && known: // the request before may still arrive
 		d.creations.Keep(id, object, unanswered)
+		return err
+	case isRefusal(err) && object == startObject: // which may be repeated for the same token, and a second start does no harm
+		d.creations.Fail(id, object)
 		return err
 	case isRefusal(err):
 		d.creations.End(id, object)

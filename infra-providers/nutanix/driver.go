@@ -235,7 +235,7 @@ func (d *Driver) search(ctx context.Context, id driver.Identity) ([]virtualMachi
 // findCreated returns the virtual machine of a creation whose end is not known, and fails while it may still appear.
 func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation inflight.Creation) ([]virtualMachine, error) {
 	if creation.Operation == "" {
-		if d.creations.MayAppear(creation) {
+		if d.clock.Since(creation.Sent) < creationTime {
 			return nil, errNotListedYet
 		}
 		return nil, nil
@@ -245,9 +245,12 @@ func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation i
 		return nil, err
 	}
 	recent := d.clock.Since(creation.Sent) < inflight.Window
-	if task == nil && recent || task != nil && !hasEnded(task) {
-		d.creations.Keep(id, vmObject, creation)
+	switch {
+	case task == nil && recent:
 		return nil, errNotListedYet
+	case task != nil && !hasEnded(task):
+		d.creations.Keep(id, vmObject, creation)
+		return nil, &driver.UnfinishedError{Err: fmt.Errorf("the task %q of Prism Central, which creates the virtual machine, has not ended", creation.Operation)}
 	}
 	vmID := createdVM(task)
 	found, err := d.read(ctx, vmID)

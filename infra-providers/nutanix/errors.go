@@ -22,7 +22,9 @@ import (
 var errNotListedYet = errors.New("the virtual machine was requested a moment ago and Prism Central does not list it yet")
 
 // errCreationUnknown means that an earlier process may have requested a virtual machine that is not listed yet.
-var errCreationUnknown = errors.New("Prism Central does not list the virtual machine; it may not yet list what was requested before this provider started, which takes up to ten minutes") //nolint:staticcheck // it is a name
+var errCreationUnknown = &driver.UnfinishedError{
+	Err: errors.New("Prism Central does not list the virtual machine; it may not yet list what was requested before this provider started, which takes up to ten minutes"), //nolint:staticcheck // it is a name
+}
 
 // What a creation waits for.
 var (
