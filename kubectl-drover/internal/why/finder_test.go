@@ -328,19 +328,24 @@ func TestUndoOfAMachine(t *testing.T) {
 		machine    *clusterv1.Machine
 		command    string
 		actor      reason.Actor
+		onDelete   bool
 	}{
-		"helps one of the new template":          {nil, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator},
-		"does not help one of many":              {nil, available(failing(infrav1.InvalidConfigurationReason, current)), deletes, reason.Operator},
-		"does not help one of the old":           {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator},
-		"does not help against a missing one":    {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator},
-		"helps when there is no progress":        {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator},
-		"does not end a drain":                   {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForPreDrainHookReason), "", reason.HookOwner},
-		"does not end a deletion that continues": {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), "kubectl drover describe machinedeployment/md --namespace n", reason.Operator},
+		"helps one of the new template":                    {nil, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator, false},
+		"does not help one of many":                        {nil, available(failing(infrav1.InvalidConfigurationReason, current)), deletes, reason.Operator, false},
+		"does not help one of the old":                     {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator, false},
+		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
+		"helps when there is no progress":                  {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator, false},
+		"does not end a drain":                             {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForPreDrainHookReason), "", reason.HookOwner, false},
+		"does not end a deletion that continues":           {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), "kubectl drover describe machinedeployment/md --namespace n", reason.Operator, false},
+		"is no advice where Machines are replaced by hand": {[]metav1.Condition{overdue}, ofDeployment(machine("a", old, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, ""))), "", reason.WorkloadAdmin, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			md := deployment(append(test.conditions, is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))...)
 			md.UID, md.Annotations, md.Spec.Template.Spec.Version = "uid", map[string]string{clusterv1.RevisionAnnotation: "2"}, "v1.36.2"
+			if test.onDelete {
+				md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+			}
 			set := func(revision, version string) *clusterv1.MachineSet {
 				s := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 					Namespace: "n", Name: "md-" + revision, Annotations: map[string]string{clusterv1.RevisionAnnotation: revision},

@@ -247,11 +247,15 @@ func (o owner) inProgress() *Finding {
 	return nil
 }
 
-// overdue is that there was no progress for too long. Where no Machine of an older template is left, a rollback would replace
-// Machines that are well.
+// overdue is that there was no progress for too long. A rollout by hand takes as long as its user wants. Where no Machine of an
+// older template is left, a rollback would replace Machines that are well.
 func (o owner) overdue() *Finding {
 	found := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
-	if found != nil && o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) == nil {
+	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) != nil
+	switch {
+	case found != nil && rolling && o.onDelete:
+		return nil
+	case found != nil && !rolling:
 		o.withoutUndo(found)
 	}
 	return found
