@@ -150,7 +150,7 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 		return nil, err
 	}
 	for _, o := range owners {
-		if kept := cmp.Or(o.kept, o.blockedBy(clusterv1.DeletingCondition)); kept != nil {
+		if kept := cmp.Or(o.kept, paused(o.ref, clusterv1.GroupVersion.Group, o.conditions), o.blockedBy(clusterv1.DeletingCondition)); kept != nil {
 			return kept, nil
 		}
 	}

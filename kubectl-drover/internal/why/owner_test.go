@@ -85,6 +85,8 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 	kept := poolNamed("a")
 	kept.DeletionTimestamp, kept.Finalizers = new(ago(time.Hour)), []string{"example.com/backup"}
 	blocked := poolNamed("a", is(clusterv1.DeletingCondition, "True", droverpolicyv1.BlockedReason, "a policy"))
+	held := poolNamed("a", is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "MachineDeployment has the cluster.x-k8s.io/paused annotation"))
+	heldSet := setNamed("s", is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "MachineSet has the cluster.x-k8s.io/paused annotation"))
 	refused := deletedIn("a", "a-0", clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, `Waiting for SimMachine "i" to be deleted, which the API server refuses: a policy`)
 	for name, test := range map[string]struct {
 		objects []client.Object
@@ -96,6 +98,8 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 		"before a condition that is of no import": {[]client.Object{poolNamed("a", is(clusterv1.ScalingUpCondition, "True", droverpolicyv1.BlockedReason, "a quota"))}, "Cluster c"},
 		"as a finalizer of others":                {[]client.Object{kept}, "MachineDeployment a"},
 		"as a pool that is blocked":               {[]client.Object{blocked}, "MachineDeployment a"},
+		"as a pool that is paused":                {[]client.Object{held}, "MachineDeployment a"},
+		"as a MachineSet that is paused":          {[]client.Object{heldSet, deletedIn("", "m", clusterv1.MachineDeletingReason, "")}, "MachineSet s"},
 		"or a Machine that is being removed":      {[]client.Object{poolNamed("a"), deletedIn("a", "a-0", clusterv1.MachineDeletingReason, "")}, "Machine a-0"},
 		"or itself":                               {[]client.Object{poolNamed("a")}, "Cluster c"},
 	} {
