@@ -43,6 +43,7 @@ func clusterItself() []Entry {
 			reason{clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "True", "the deletion waits for the workers", Drover, "ask why of the Machines that are left", "kubectl drover describe cluster/{name} --namespace {namespace}"},
 			reason{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, "True", "the deletion waits for the control plane and its Machines", Operator, "see the control plane object: its provider deletes it", ""},
 			reason{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason, "True", "the deletion waits for the InfraCluster", Operator, "see the InfraCluster: its provider deletes it", ""},
+			blocked("the API server refuses to delete what belongs to the Cluster, or a worker has the label of another manager"),
 		),
 	)
 }

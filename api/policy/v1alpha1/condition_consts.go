@@ -130,9 +130,10 @@ const (
 	ClusterMissingReason = "ClusterDoesNotExist"
 )
 
-// BlockedReason of the conditions ScalingUp, ScalingDown, RollingOut and Deleting of a MachineDeployment or MachineSet means that
-// it is True, and that nothing happens until what the message names has changed. Where something ends by itself, as Machines on
-// their way join, or where a rollout is paused or Machines are replaced by hand, the reason is Cluster API's own.
+// BlockedReason of the conditions ScalingUp, ScalingDown, RollingOut and Deleting of a MachineDeployment or MachineSet, and of
+// Deleting of a Cluster, means that it is True, and that nothing happens until what the message names has changed. Where something
+// ends by itself, as Machines on their way join, or where a rollout is paused or Machines are replaced by hand, the reason is
+// Cluster API's own.
 const BlockedReason = "Blocked"
 
 // RolledBackCondition of a MachineDeployment is False after a requested rollback has failed, until the spec changes or

@@ -51,11 +51,11 @@ func (p deletion) run(ctx context.Context, s *state) (reconcile.Result, error) {
 			continue
 		}
 		if refusal := results.Refusal(err); refusal != "" {
-			s.deletion.message += ": " + refusal
+			s.deletion.block(refusal)
 		}
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting to delete the Cluster", "reason", s.deletion.reason, "message", s.deletion.message)
 		if foreign := s.workers.foreign(p.watch); foreign != nil {
-			s.deletion.message += ": " + foreign.Error()
+			s.deletion.block(foreign.Error())
 			return reconcile.Result{RequeueAfter: ownership.RetryPeriod}, err // its events trigger no reconcile
 		}
 		return reconcile.Result{}, err

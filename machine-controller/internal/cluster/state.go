@@ -10,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/workload"
@@ -29,6 +30,12 @@ type state struct {
 
 // progress is how far a deletion has come: reason and message of the Deleting condition.
 type progress struct{ reason, message string }
+
+// block adds what has to change before the deletion continues.
+func (p *progress) block(why string) {
+	p.reason = policyv1.BlockedReason
+	p.message += ": " + why
+}
 
 // observe reads the connection and the workers of a Cluster.
 func (r *Reconciler) observe(ctx context.Context, s *state) error {
