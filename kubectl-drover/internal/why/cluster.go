@@ -154,6 +154,9 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 			return kept, nil
 		}
 	}
+	if deleting.Reason == policyv1.BlockedReason {
+		return of(ref, deleting), nil
+	}
 	return cmp.Or(found, of(ref, deleting)), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,8 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 	t.Parallel()
 	c := cluster(is(clusterv1.ClusterDeletingCondition, "True", clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "* MachineDeployments: a"), unconnected)
 	c.DeletionTimestamp, c.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
+	blockedCluster := c.DeepCopy()
+	blockedCluster.Status.Conditions[0].Reason = droverpolicyv1.BlockedReason
 	kept := poolNamed("a")
 	kept.DeletionTimestamp, kept.Finalizers = new(ago(time.Hour)), []string{"example.com/backup"}
 	blocked := poolNamed("a", is(clusterv1.DeletingCondition, "True", droverpolicyv1.BlockedReason, "a policy"))
@@ -100,12 +103,16 @@ func TestClusterThatIsDeletedNamesWhatKeepsIt(t *testing.T) {
 		"as a pool that is blocked":               {[]client.Object{blocked}, "MachineDeployment a"},
 		"as a pool that is paused":                {[]client.Object{held}, "MachineDeployment a"},
 		"as a MachineSet that is paused":          {[]client.Object{heldSet, deletedIn("", "m", clusterv1.MachineDeletingReason, "")}, "MachineSet s"},
+		"as the refusal of the API server":        {[]client.Object{poolNamed("a"), deletedIn("a", "a-0", clusterv1.MachineDeletingReason, ""), blockedCluster}, "Cluster c"},
 		"or a Machine that is being removed":      {[]client.Object{poolNamed("a"), deletedIn("a", "a-0", clusterv1.MachineDeletingReason, "")}, "Machine a-0"},
 		"or itself":                               {[]client.Object{poolNamed("a")}, "Cluster c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answer, err := finder(t, nil, append(test.objects, c)...).Answer(t.Context(), object.Cluster, key("c"))
+			if !slices.Contains(test.objects, client.Object(blockedCluster)) {
+				test.objects = append(test.objects, c)
+			}
+			answer, err := finder(t, nil, test.objects...).Answer(t.Context(), object.Cluster, key("c"))
 			if err != nil || answer.Finding == nil || answer.Finding.Object.String() != test.want {
 				t.Errorf("got %+v, error %v", answer.Finding, err)
 			}
