@@ -108,7 +108,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	if found, _ := f.kubeconfig(ctx, c); found != nil {
 		return found, nil
 	}
-	first, others, unowned, err := f.firstOwner(ctx, c)
+	first, others, rest, err := f.firstOwner(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,8 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	switch {
 	case first == nil || !first.needsAction() || first.isAside(): // the cause may be deeper than the conditions of Machines
 		machine, err = f.anyMachine(ctx, ref)
-	case unowned != nil:
-		machine, err = f.worstMachine(ctx, unowned)
+	case rest != nil:
+		machine, err = f.worstMachine(ctx, rest)
 	}
 	switch {
 	case err != nil:
@@ -212,14 +212,14 @@ func (f *Finder) owners(ctx context.Context, c *clusterv1.Cluster) ([]owner, err
 }
 
 // firstOwner is what the first MachineDeployment or MachineSet that needs action waits for, or if there is none, the first that is
-// not well, and how many other objects wait. One that was stopped on purpose does not hide another, nor the Machines that
-// none of them has, which are returned then. The Machines are read once for all of them, and other objects for one alone.
-func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, unowned *worst, err error) {
+// not well, and how many other objects wait. One that was stopped on purpose does not hide another, nor the Machines of any that was
+// not, or of none, which are returned then. The Machines are read once for all of them, and other objects for one alone.
+func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *Finding, others int, rest *worst, err error) {
 	owners, err := f.owners(ctx, c)
 	if err != nil || len(owners) == 0 {
 		return nil, 0, nil, err
 	}
-	unowned = &worst{}
+	unowned := &worst{}
 	machines := map[string]*worst{}
 	for _, o := range owners {
 		machines[o.key] = &worst{}
@@ -244,11 +244,16 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 		}
 	}
 	w := machines[owners[at].key]
-	if !owners[at].stoppedOnPurpose(w) {
-		unowned = nil
+	if owners[at].stoppedOnPurpose(w) {
+		rest = unowned
+		for _, o := range owners {
+			if w := machines[o.key]; !o.stoppedOnPurpose(w) {
+				rest.merge(w)
+			}
+		}
 	}
 	first, err = f.ofOwner(ctx, owners[at], w)
-	return first, others, unowned, err
+	return first, others, rest, err
 }
 
 // firstOf is the index of the owner that an answer is about: one that needs action, one with something that nothing waits for, one

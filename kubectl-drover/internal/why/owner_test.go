@@ -150,6 +150,12 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	setOfPool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "a", Controller: new(true)}}
 	other := poolNamed("of-another", frozen)
 	other.Spec.ClusterName = "d"
+	booting := failingIn("a", "a-0", infrav1.InstancePendingReason)
+	booting.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+	removed := deletedIn("b", "b-0", clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, "")
+	removed.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+	refused := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}}
+	refused.Status.Conditions = []metav1.Condition{is(clusterv1.ReadyCondition, "False", infrav1.UnauthorizedReason, "")}
 	for name, test := range map[string]struct {
 		objects []client.Object
 		want    string
@@ -167,8 +173,17 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers a Machine to the rollout":            {[]client.Object{poolNamed("a", rolling), failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 0},
 		"prefers the pool that needs action":          {[]client.Object{poolNamed("a", rolling), poolNamed("b"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
 		"prefers the pool whose Machine needs action": {[]client.Object{poolNamed("a"), poolNamed("b"), failingIn("a", "a-0", "InstancePending"), failingIn("b", "b-0", "CloudError")}, "Machine b-0 InfrastructureReady", 1},
-		"prefers the pool that is frozen":             {[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "InstancePending")}, "MachineDeployment b Frozen", 1},
-		"is a rollout where all Machines are well":    {[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", infrav1.WaitingForBootstrapReason)}, "MachineDeployment a RollingOut", 0},
+		"prefers the pool that is frozen":             {[]client.Object{poolNamed("a"), poolNamed("b", frozen), booting}, "MachineDeployment b Frozen", 1},
+		"prefers a host that does not boot to a freeze": {
+			[]client.Object{poolNamed("a"), poolNamed("b", frozen), failingIn("a", "a-0", "InstancePending")}, "Machine a-0 InfrastructureReady", 0,
+		},
+		"prefers a cause that is deeper than a pool to a freeze": {
+			[]client.Object{poolNamed("a", frozen), poolNamed("b"), removed, refused, failingIn("b", "b-1", infrav1.WaitingForBootstrapReason)}, "SimMachine i Ready", 1,
+		},
+		"leaves out the Machines of what is frozen": {
+			[]client.Object{poolNamed("a", frozen), poolNamed("b"), failingIn("a", "a-0", "InstancePending"), failingIn("b", "b-0", infrav1.WaitingForBootstrapReason)}, "MachineDeployment a Frozen", 1,
+		},
+		"is a rollout where all Machines are well": {[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", infrav1.WaitingForBootstrapReason)}, "MachineDeployment a RollingOut", 0},
 		"prefers a Machine of no pool that needs action": {
 			[]client.Object{poolNamed("a", rolling), failingIn("b", "of-no-pool", "CloudError")}, "Machine of-no-pool InfrastructureReady", 0,
 		},

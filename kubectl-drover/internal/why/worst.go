@@ -43,18 +43,39 @@ func (w *worst) add(m *clusterv1.Machine) {
 	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that is not replaced from
 	// one that is replaced.
 	key := fmt.Sprintf("%s %s %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction())
-	known := w.groups[key]
-	if known == nil {
+	one := sample{facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1, needsAction: found.needsAction()}
+	if known := w.groups[key]; known == nil || known.isBehind(one) {
+		one.machine = m.DeepCopy()
+	}
+	w.count(key, one)
+}
+
+// isBehind reports whether the Machine of another sample is the better one.
+func (s *sample) isBehind(other sample) bool {
+	return other.facts > s.facts || other.facts == s.facts && other.since.Before(&s.since)
+}
+
+// count adds a sample to the group of its cause.
+func (w *worst) count(key string, s sample) {
+	switch known := w.groups[key]; {
+	case known == nil:
 		if w.groups == nil {
 			w.groups = map[string]*sample{}
 		}
-		known = &sample{needsAction: found.needsAction()}
-		w.groups[key], w.order = known, append(w.order, key)
+		w.groups[key], w.order = &s, append(w.order, key)
+	case known.isBehind(s):
+		s.count += known.count
+		*known = s
+	default:
+		known.count += s.count
 	}
-	known.count++
-	facts, since := len(strings.Join(found.Facts, "")), found.Condition.LastTransitionTime
-	if known.machine == nil || facts > known.facts || facts == known.facts && since.Before(&known.since) {
-		known.machine, known.facts, known.since = m.DeepCopy(), facts, since
+}
+
+// merge adds what another has collected.
+func (w *worst) merge(other *worst) {
+	w.all += other.all
+	for _, key := range other.order {
+		w.count(key, *other.groups[key])
 	}
 }
 
