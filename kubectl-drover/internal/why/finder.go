@@ -38,8 +38,8 @@ var reasonsCausedByCluster = map[string]bool{
 	bootstrapv1.ClusterUnreachableReason: true, bootstrapv1.ClaimedElsewhereReason: true, bootstrapv1.KubeconfigInvalidReason: true, bootstrapv1.WaitingForClusterReason: true,
 }
 
-// maxCreation is how long a host may take to boot and join until the operator should look: a cloud needs minutes, a large image or
-// hardware up to half an hour.
+// maxCreation is how long a host may take to boot and join until the operator should look, and an instance to be deleted: a cloud
+// needs minutes, a large image or hardware up to half an hour.
 const maxCreation = 30 * time.Minute
 
 // machine is what a Machine waits for, across the objects that it depends on.
@@ -56,7 +56,16 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	return found, err
 }
 
-// reviewCreation makes a step of a creation one that needs action once it has taken too long.
+// sinceDeletion counts the deletion of an instance from its request: the condition of one that was stopped before has been False
+// for longer.
+func (f *Finding) sinceDeletion(infra metav1.Object) {
+	at := infra.GetDeletionTimestamp()
+	if f.Condition.Reason == infrav1.DeletingReason && f.Condition.LastTransitionTime.Before(at) {
+		f.Condition.LastTransitionTime = *at
+	}
+}
+
+// reviewCreation makes a step of a creation, or the deletion of an instance, one that needs action once it has taken too long.
 func (f *Finding) reviewCreation(took time.Duration) {
 	if took <= maxCreation {
 		return
@@ -66,6 +75,10 @@ func (f *Finding) reviewCreation(took time.Duration) {
 		f.Actor, f.Help = reason.Operator, cmp.Or(f.Help, "see what its console says")
 	case infrav1.InstancePendingReason:
 		f.Actor, f.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
+	case infrav1.DeletingReason:
+		if f.Condition.Type != clusterv1.MachineDeletingCondition { // a Machine has it before its deletion begins
+			f.Actor, f.Help = reason.CloudOwner, "see in the cloud what keeps the instance; where it is gone there, see whether the provider runs"
+		}
 	}
 }
 
@@ -198,7 +211,7 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 	}
 	for _, conditionType := range types {
 		c := meta.FindStatusCondition(conditions, conditionType)
-		if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.DeletingReason {
+		if c == nil || c.Status == metav1.ConditionTrue {
 			continue
 		}
 		if c.Reason == infrav1.ConsoleUnavailableReason { // what the host does is not known then
@@ -206,6 +219,7 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 			continue
 		}
 		deeper := of(ref, *c)
+		deeper.sinceDeletion(infra)
 		// The commands are about the Machine: it is what is deleted, and what has a console.
 		if entry, known := reason.Find(ref.Kind, c.Type, c.Reason); known {
 			deeper.Command = command(entry.Command, ReferenceOf(m))

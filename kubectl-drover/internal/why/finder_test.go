@@ -133,6 +133,12 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 	}
 	ending := infra(is("Ready", "True", "Ready", ""))
 	ending.DeletionTimestamp, ending.Finalizers = new(ago(time.Hour)), []string{"infrastructure.drover.io/machine"}
+	endless := infra(is("Ready", "False", infrav1.DeletingReason, "waiting for the cloud to delete the instance: the disk remains"))
+	endless.Status.Conditions[0].LastTransitionTime = ago(31 * time.Minute)
+	goingOn := endless.DeepCopy()
+	goingOn.Status.Conditions[0].LastTransitionTime = ago(29 * time.Minute)
+	stopped := endless.DeepCopy()
+	stopped.DeletionTimestamp, stopped.Finalizers = new(ago(time.Minute)), ending.Finalizers
 	pausedEnding := ending.DeepCopy()
 	pausedEnding.Status.Conditions = append(pausedEnding.Status.Conditions, is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""))
 	for name, test := range map[string]struct {
@@ -143,7 +149,9 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		actor   reason.Actor
 	}{
 		"is refused by the cloud":          {deleted(waiting, ""), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", infrav1.UnauthorizedReason, reason.CloudOwner},
-		"goes on":                          {deleted(waiting, ""), infra(is("Ready", "False", infrav1.DeletingReason, "")), "Machine m", waiting, reason.Drover},
+		"goes on":                          {deleted(waiting, ""), goingOn, "SimMachine i", infrav1.DeletingReason, reason.Drover},
+		"goes on, of one that was stopped": {deleted(waiting, ""), stopped, "SimMachine i", infrav1.DeletingReason, reason.Drover},
+		"does not end":                     {deleted(waiting, ""), endless, "SimMachine i", infrav1.DeletingReason, reason.CloudOwner},
 		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
@@ -160,6 +168,9 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 			found, err := finder(t, nil, test.machine, test.infra, cluster()).machine(t.Context(), test.machine)
 			if err != nil || found.Object.String() != test.object || found.Condition.Reason != test.reason || found.Actor != test.actor {
 				t.Errorf("got %+v, error %v", found, err)
+			}
+			if text := (Answer{Finding: found}).Text(noon); found.Condition.Reason == infrav1.DeletingReason && !strings.Contains(text, "the disk remains") {
+				t.Errorf("text %q", text)
 			}
 			if strings.Contains(found.Command, "/i ") {
 				t.Errorf("the command is not about the Machine: %s", found.Command)

@@ -139,6 +139,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
 		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
 		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
+		found.sinceDeletion(o)
 		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time))
 		providerID, _, _ := unstructured.NestedString(o.Object, "spec", "providerID")
 		found.reviewControlPlane(o.GetLabels(), provisioned || providerID != "")
