@@ -17,7 +17,7 @@ func bootstrapConfig() []Entry {
 			{bootstrapv1.DataSecretAvailableReason, "True", "the bootstrap data exists", Nobody, "", ""},
 			{bootstrapv1.WaitingForMachineReason, "False", "no Machine owns it as controller, or its Machine is being deleted", Drover, "delete it if no Machine refers to it", ""},
 			{bootstrapv1.WaitingForClusterReason, "False", "the Cluster, its infrastructure or its endpoint is missing; the message has which", Operator, "create or complete the Cluster as the message has it", ""},
-			{bootstrapv1.InvalidSpecReason, "False", "a field cannot be made into bootstrap data; the message begins with it", Operator, "make a BootstrapConfigTemplate without the error, refer to it, and delete the Machine", ""},
+			{bootstrapv1.InvalidSpecReason, "False", "a field cannot be made into bootstrap data; the message begins with it", Operator, "make a BootstrapConfigTemplate without the error, refer to it, and " + DeleteMachine, ""},
 			{bootstrapv1.WaitingForProfileReason, "False", "the NodeProfile does not exist in this namespace, or belongs to another manager", Operator, "create it, or label it as the message has it", ""},
 			{bootstrapv1.ReleaseUnavailableReason, "False", "the NodeProfile has no binaries for the version of the Machine, or their checksums cannot be read", Operator, "add the version to releases.versions of the NodeProfile, or correct the source of the checksums", ""},
 			{bootstrapv1.NotMadeByKubeadmReason, "False", "spec.join.method is Kubeadm, and the workload cluster lacks what kubeadm join reads from it", Operator, "use KubeletTLSBootstrap", ""},
@@ -25,7 +25,7 @@ func bootstrapConfig() []Entry {
 		}, bootstrapConnection()...)...),
 		condition(bootstrapKind, bootstrapv1.TokenReadyCondition, append([]reason{
 			{bootstrapv1.TokenManagedReason, "True", "the bootstrap token is renewed until the Node has joined, and then deleted", Nobody, "", ""},
-			{bootstrapv1.DataSecretLostReason, "False", "the data Secret is gone, so that the token cannot be renewed", Operator, "delete the Machine if its Node does not join", ""},
+			{bootstrapv1.DataSecretLostReason, "False", "the data Secret is gone, so that the token cannot be renewed", Operator, DeleteMachine + " if its Node does not join", ""},
 			{bootstrapv1.WaitingForMachineReason, "False", "its Machine is being deleted, or no Machine owns it", Drover, "", ""},
 			{bootstrapv1.WaitingForClusterReason, "False", "the Cluster is not as it was when the data was made; the message has what is missing", Operator, "create or complete the Cluster as the message has it", ""},
 		}, bootstrapConnection()...)...),

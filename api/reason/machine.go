@@ -27,7 +27,7 @@ func machineSummary() []Entry {
 		),
 		condition(machineKind, clusterv1.MachineReadyCondition,
 			reason{clusterv1.MachineReadyReason, "True", "Node, instance and bootstrap data are as they should be", Nobody, "", ""},
-			reason{clusterv1.MachineNotReadyReason, "False", "one of the conditions that the message names is not as it should be, or the Cluster does not exist", Operator, "see that condition; create the Cluster, or delete the Machine", "kubectl drover why machine/{name} --namespace {namespace}"},
+			reason{clusterv1.MachineNotReadyReason, "False", "one of the conditions that the message names is not as it should be, or the Cluster does not exist", Operator, "see that condition; create the Cluster, or " + DeleteMachine, "kubectl drover why machine/{name} --namespace {namespace}"},
 			reason{clusterv1.MachineReadyUnknownReason, "Unknown", "one of the conditions that the message names is not known", Operator, "see that condition", "kubectl drover why machine/{name} --namespace {namespace}"},
 			reason{clusterv1.MachineReadyInternalErrorReason, "Unknown", "the conditions cannot be summarized; the message has the error", Installer, "report it with the message", ""},
 		),
@@ -47,10 +47,10 @@ func machineObjects() []Entry {
 			{clusterv1.ReadyReason, "True", object + " is done", Nobody, "", ""},
 			{clusterv1.NotReadyReason, "False", object + " reports no condition, and is not done", Installer, "see whether the manager of " + object + " runs and reconciles it", "kubectl drover check"},
 			{clusterv1.ReadyUnknownReason, "Unknown", object + " reports an unknown state without a reason", Operator, "see " + object, ""},
-			{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist; if it is still needed, the MachineSet creates it again", Operator, "create it, or delete the Machine if no MachineSet owns it", ""},
+			{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist; if it is still needed, the MachineSet creates it again", Operator, "create it, or " + DeleteMachine + " if no MachineSet owns it", ""},
 			{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission", Installer, "install the provider, or grant what the message names", "kubectl drover check"},
 			{clusterv1.InvalidConditionReportedReason, "Unknown", object + " reports a condition with a status that does not exist", Installer, "report it to the provider", ""},
-			{policyv1.ForeignObjectReason, "False", object + " belongs to another Machine or owner: it is not used, drained or deleted", Operator, "refer to an object of this Machine, or delete this Machine", "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
+			{policyv1.ForeignObjectReason, "False", object + " belongs to another Machine or owner: it is not used, drained or deleted", Operator, "refer to an object of this Machine, or " + DeleteMachine, "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
 			{policyv1.InvalidReferenceReason, "False", "the reference names a template, or a kind of Cluster API itself", Operator, "correct the reference; deleting the Machine does not change that object", ""},
 		}
 	}
@@ -60,7 +60,7 @@ func machineObjects() []Entry {
 			reason{clusterv1.ObjectDeletedReason, "False", "the BootstrapConfig is gone, as a deletion of the Machine wants it", Drover, "", ""},
 		)...),
 		condition(machineKind, clusterv1.MachineInfrastructureReadyCondition, append(shared("the InfraMachine"),
-			reason{clusterv1.ObjectDeletedReason, "False", "the InfraMachine was deleted, and its instance with it", Operator, "delete the Machine; its MachineSet, if it has one, creates another", "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
+			reason{clusterv1.ObjectDeletedReason, "False", "the InfraMachine was deleted, and its instance with it", Operator, DeleteMachine + "; its MachineSet, if it has one, creates another", "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
 		)...),
 	)
 }
@@ -71,7 +71,7 @@ func machineNode() []Entry {
 	both := []reason{
 		{clusterv1.MachineNodeInspectionFailedReason, "Unknown", "the Machine waits for the providerID, for a Node that has it, or for the first connection to the workload cluster", Drover,
 			"a host boots and joins within minutes; after that see what its console says", "kubectl drover logs machine/{name} --namespace {namespace}"},
-		{clusterv1.MachineNodeDeletedReason, "False", "the Node was deleted while the Machine exists", Operator, "delete the Machine, unless its kubelet registers the Node again", "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
+		{clusterv1.MachineNodeDeletedReason, "False", "the Node was deleted while the Machine exists", Operator, DeleteMachine + ", unless its kubelet registers the Node again", "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
 		{clusterv1.MachineNodeDoesNotExistReason, "Unknown", "there never was a Node, and the Machine is being deleted", Drover, "", ""},
 		{clusterv1.MachineNodeConnectionDownReason, "Unknown", "there is no connection to the workload cluster; the message has the reason", WorkloadAdmin, "make the API server of the workload cluster answer", "kubectl drover why cluster/{cluster} --namespace {namespace}"},
 		{clusterv1.MachineNodeInternalErrorReason, "Unknown", "it is not certain which Node is that of the Machine: two have its providerID, or the one that has it belongs to another Machine", Operator, "delete the Node that is wrong; the message names it", ""},

@@ -43,6 +43,10 @@ const (
 	Installer Actor = "the administrator of the management cluster"
 )
 
+// DeleteMachine is how the help of an entry has it that a Machine be deleted. It ends the help for a Machine of a control plane, which
+// its provider must replace.
+const DeleteMachine = "delete the Machine"
+
 // Entry is one reason of one condition of one kind.
 type Entry struct {
 	Kind, Condition, Reason string

@@ -5,6 +5,7 @@ package reason
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,9 @@ func TestEveryEntryIsComplete(t *testing.T) {
 			if strings.ContainsAny(text, "|\n") || strings.HasSuffix(text, ".") {
 				t.Errorf("%s has the text %q, which does not fit into a cell of a table", key, text)
 			}
+		}
+		if deletion := regexp.MustCompile(`^kubectl delete|delete \w+ Machine\b`); !strings.Contains(e.Help, DeleteMachine) && deletion.MatchString(e.Command+"\n"+e.Help) {
+			t.Errorf("%s has Machines deleted in other words than %q", key, DeleteMachine)
 		}
 		if e.Command != "" && !strings.HasPrefix(e.Command, "kubectl ") {
 			t.Errorf("%s has the command %q", key, e.Command)
