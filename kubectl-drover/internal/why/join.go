@@ -54,7 +54,7 @@ func (f *Finder) certificateRefused(ctx context.Context, m *clusterv1.Machine, f
 		return
 	}
 	found.Facts = append(found.Facts, "Its host may not register: "+last.Message)
-	found.Actor, found.Help = reason.Operator, "correct what the event has; where the host is not the one that was created, delete the Machine"
+	found.Actor, found.Help = reason.Operator, "correct what the event has; where the host is not the one that was created, "+reason.DeleteMachine
 	found.Command = command("kubectl events --for machine.cluster.x-k8s.io/{name} --namespace {namespace}", ReferenceOf(m))
 }
 
@@ -123,11 +123,11 @@ const (
 func nameTaken(m *clusterv1.Machine, other *corev1.Node, found *Finding) {
 	fact := fmt.Sprintf("Node %q exists with spec.providerID %q, which is another instance", other.Name, other.Spec.ProviderID)
 	found.Meaning = "the workload cluster has a Node of its name already, so its host may not register"
-	found.Help = "delete that Node in the workload cluster if its instance is gone: the host then registers by itself; otherwise delete this Machine, or give its host another name"
+	found.Help = "delete that Node in the workload cluster if its instance is gone: the host then registers by itself; otherwise give the host of this Machine another name, or " + reason.DeleteMachine
 	if nodehost.Runs(m, other) {
 		fact = fmt.Sprintf("Node %q exists with spec.providerID %q, and is ready with an address of this Machine", other.Name, other.Spec.ProviderID)
 		found.Meaning = "its host has registered under another providerID"
-		found.Help = "correct what sets that providerID, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and delete this Machine"
+		found.Help = "correct what sets that providerID, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and " + reason.DeleteMachine
 	}
 	if !strings.Contains(found.Condition.Message, fact) {
 		found.Facts = append(found.Facts, fact)

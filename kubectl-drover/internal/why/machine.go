@@ -5,6 +5,7 @@ package why
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -182,7 +183,7 @@ func withoutCluster(m *clusterv1.Machine) *Finding {
 		return nil
 	}
 	found := of(ReferenceOf(m), *ready)
-	found.Meaning, found.Help, found.Command = "its Cluster does not exist", "create the Cluster, or delete the Machine", ""
+	found.Meaning, found.Help, found.Command = "its Cluster does not exist", "create the Cluster, or "+reason.DeleteMachine, ""
 	return found
 }
 
@@ -211,14 +212,21 @@ func (f *Finding) reviewDeletion(provisioned, deleting bool) {
 	}
 }
 
-// reviewControlPlane takes the command that deletes a Machine of a control plane out of a finding, unless it never had an instance.
+// deleteMachine matches the advice to delete a Machine, and not a MachineSet.
+var deleteMachine = regexp.MustCompile(reason.DeleteMachine + `\b`)
+
+// reviewControlPlane takes the deletion of a Machine of a control plane out of a finding, unless it never had an instance.
 func (f *Finding) reviewControlPlane(labels map[string]string, provisioned bool) {
 	_, plane := labels[clusterv1.MachineControlPlaneLabel]
-	if !plane || !f.deletes() || !provisioned && f.Condition.Reason == infrav1.InvalidConfigurationReason {
+	advice := deleteMachine.FindStringIndex(f.Help)
+	if !plane || advice == nil || !provisioned && f.Condition.Reason == infrav1.InvalidConfigurationReason {
 		return
 	}
-	f.Help = "have the provider of the control plane replace it, by a MachineHealthCheck or a rollout: deleted by hand it may cost the quorum of etcd, or all data where it is the only member"
-	f.Command = ""
+	f.Help = f.Help[:advice[0]] + "have the provider of the control plane replace the Machine, by a MachineHealthCheck or a rollout: " +
+		"deleted by hand it may cost the quorum of etcd, or all data where it is the only member"
+	if f.deletes() {
+		f.Command = ""
+	}
 }
 
 // node prefers the condition that has more to say: NodeHealthy has the pressure too.

@@ -617,6 +617,20 @@ func TestControlPlaneMachineIsNotDeletedByHand(t *testing.T) {
 	if found, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || !found.deletes() {
 		t.Errorf("without an instance: got %+v, error %v", found, err)
 	}
+	for condition, help := range map[metav1.Condition]string{
+		is(clusterv1.MachineInfrastructureReadyCondition, "False", infrav1.InstanceStoppedReason, ""):                                                  "start the instance, or have",
+		is(clusterv1.MachineInfrastructureReadyCondition, "False", clusterv1.ObjectDoesNotExistReason, ""):                                             "create it, or have",
+		is(clusterv1.MachineInfrastructureReadyCondition, "False", infrav1.HostFailedReason, ""):                                                       "",
+		is(clusterv1.MachineBootstrapConfigReadyCondition, "False", bootstrapv1.InvalidSpecReason, ""):                                                 "make a BootstrapConfigTemplate",
+		is(clusterv1.MachineReadyCondition, "False", clusterv1.MachineNotReadyReason, `Cluster "c" does not exist: create it, or delete this Machine`): "create the Cluster, or have",
+	} {
+		m := m.DeepCopy()
+		m.Spec.ProviderID, m.Status.Conditions = "sim://m", []metav1.Condition{condition}
+		found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+		if err != nil || strings.Contains(found.Help, "delete ") || !strings.HasPrefix(found.Help, help) || found.Command != "" {
+			t.Errorf("%s: got %+v, error %v", condition.Reason, found, err)
+		}
+	}
 	m.Spec.ProviderID = "sim://m" // and a status that a restore has lost
 	if found, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || found.Command != "" {
 		t.Errorf("with an instance: got %+v, error %v", found, err)
