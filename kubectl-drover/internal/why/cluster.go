@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,14 +27,29 @@ func ClusterProblem(c *clusterv1.Cluster) *Finding {
 	if found := kept(referenceOfCluster(c), clusterv1.GroupVersion.Group, c); found != nil {
 		return found
 	}
-	if found := clusterItself(c); found != nil {
-		return found
-	}
-	return clusterAnnotations(c)
+	return cmp.Or(clusterItself(c, clusterConditions), clusterAnnotations(c))
 }
 
-// clusterItself is what a Cluster waits for, apart from its workers, and what its workers wait for with it.
-func clusterItself(c *clusterv1.Cluster) *Finding {
+// clusterConditions are those of a Cluster apart from its workers, the first cause first.
+var clusterConditions = []string{
+	policyv1.ManagementClaimedCondition, // in a copy, nothing else may be mended
+	clusterv1.ClusterInfrastructureReadyCondition,
+	clusterv1.ClusterRemoteConnectionProbeCondition,
+	clusterv1.ClusterControlPlaneAvailableCondition,
+}
+
+// awaitedByWorkers are the conditions that the workers of a Cluster wait for with it: of infrastructure and control plane, only that
+// they are ready once, however their providers report on them later.
+func awaitedByWorkers(c *clusterv1.Cluster) []string {
+	was := map[string]*bool{
+		clusterv1.ClusterInfrastructureReadyCondition:   c.Status.Initialization.InfrastructureProvisioned,
+		clusterv1.ClusterControlPlaneAvailableCondition: c.Status.Initialization.ControlPlaneInitialized,
+	}
+	return slices.DeleteFunc(slices.Clone(clusterConditions), func(kind string) bool { return ptr.Deref(was[kind], false) })
+}
+
+// clusterItself is what a Cluster waits for, of the given conditions.
+func clusterItself(c *clusterv1.Cluster, kinds []string) *Finding {
 	ref := referenceOfCluster(c)
 	if len(c.Status.Conditions) == 0 {
 		return notReconciled(ref, c.CreationTimestamp)
@@ -41,12 +57,7 @@ func clusterItself(c *clusterv1.Cluster) *Finding {
 	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
 		return found
 	}
-	for _, kind := range []string{
-		policyv1.ManagementClaimedCondition, // in a copy, nothing else may be mended
-		clusterv1.ClusterInfrastructureReadyCondition,
-		clusterv1.ClusterRemoteConnectionProbeCondition,
-		clusterv1.ClusterControlPlaneAvailableCondition,
-	} {
+	for _, kind := range kinds {
 		found := meta.FindStatusCondition(c.Status.Conditions, kind)
 		if found == nil || found.Status == metav1.ConditionTrue {
 			continue
@@ -70,7 +81,7 @@ func clusterAnnotations(c *clusterv1.Cluster) *Finding {
 	return of(referenceOfCluster(c), *found)
 }
 
-// clusterNamed is what the Cluster of an object itself waits for.
+// clusterNamed is what an object waits for with its Cluster.
 func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, error) {
 	cluster, err := f.readCluster(ctx, ref)
 	switch {
@@ -79,7 +90,7 @@ func (f *Finder) clusterNamed(ctx context.Context, ref Reference) (*Finding, err
 	case !cluster.DeletionTimestamp.IsZero(): // Machines of a Cluster that is being deleted do not need the workload cluster
 		return holdsDeletion(cluster), nil
 	}
-	return clusterItself(cluster), nil
+	return clusterItself(cluster, awaitedByWorkers(cluster)), nil
 }
 
 // readCluster reads the Cluster of an object; nil if it does not exist, or may not be read.
@@ -102,7 +113,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	if deleting != nil && deleting.Status == metav1.ConditionTrue {
 		return f.deletedCluster(ctx, ref, c, *deleting)
 	}
-	if found := clusterItself(c); found != nil {
+	if found := clusterItself(c, clusterConditions); found != nil {
 		return found, nil
 	}
 	if found, _ := f.kubeconfig(ctx, c); found != nil {

@@ -381,11 +381,43 @@ func TestNothingIsDoneWhileTheClusterIsNotWell(t *testing.T) {
 	t.Parallel()
 	m := ofDeployment(machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", "CloudError", "")))
 	md := deployment(is("Available", "False", "NotAvailable", ""))
-	for want, c := range map[string]*clusterv1.Cluster{"Cluster c": cluster(unconnected), "Machine m": cluster()} {
-		answer, err := finder(t, nil, m, md, c).Answer(t.Context(), object.MachineDeployment, key("md"))
-		if err != nil || answer.Finding == nil || answer.Finding.Object.String() != want || answer.State != "0 of 3 replicas ready" {
-			t.Errorf("got %+v, error %v", answer.Finding, err)
-		}
+	unprovisioned := cluster(is(clusterv1.ClusterInfrastructureReadyCondition, "False", clusterv1.NotReadyReason, ""))
+	provisioned := unprovisioned.DeepCopy()
+	provisioned.Status.Initialization.InfrastructureProvisioned = new(true)
+	uninitialized := cluster(is(clusterv1.ClusterControlPlaneAvailableCondition, "False", clusterv1.NotReadyReason, ""))
+	initialized := uninitialized.DeepCopy()
+	initialized.Status.Initialization.ControlPlaneInitialized = new(true)
+	for name, test := range map[string]struct {
+		cluster *clusterv1.Cluster
+		want    string
+	}{
+		"is well":                            {cluster(), "Machine m"},
+		"is not connected":                   {cluster(unconnected), "Cluster c"},
+		"has no infrastructure yet":          {unprovisioned, "Cluster c"},
+		"has infrastructure that was ready":  {provisioned, "Machine m"},
+		"has no control plane yet":           {uninitialized, "Cluster c"},
+		"has a control plane that was there": {initialized, "Machine m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, m, md, test.cluster).Answer(t.Context(), object.MachineDeployment, key("md"))
+			if err != nil || answer.Finding == nil || answer.Finding.Object.String() != test.want || answer.State != "0 of 3 replicas ready" {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
+// TestHostThatDoesNotJoinNamesTheInfrastructureOfItsCluster besides: a load balancer that fails may be the cause, and need not.
+func TestHostThatDoesNotJoinNamesTheInfrastructureOfItsCluster(t *testing.T) {
+	t.Parallel()
+	c := cluster(is(clusterv1.ClusterInfrastructureReadyCondition, "False", "LoadBalancerFailed", "no backend"))
+	c.Status.Initialization.InfrastructureProvisioned = new(true)
+	m := machine("m", is(clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, ""))
+	found, err := finder(t, nil, m, c).machine(t.Context(), m)
+	want := "Besides, the condition InfrastructureReady of Cluster c is False (LoadBalancerFailed): no backend"
+	if err != nil || found.Object.String() != "Machine m" || !slices.Contains(found.Facts, want) {
+		t.Errorf("got %+v, error %v", found, err)
 	}
 }
 

@@ -24,7 +24,10 @@ import (
 func (f *Finder) notJoined(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
 	deeper, err := f.infraMachine(ctx, m, found, clusterv1.ReadyCondition, infrav1.HostJoinedCondition)
 	host := deeper == found || deeper != nil && deeper.Condition.Type == infrav1.HostJoinedCondition
-	if err != nil || !host || m.Spec.ProviderID == "" {
+	if err != nil || !host {
+		return deeper, err
+	}
+	if err := f.besidesCluster(ctx, m, deeper); err != nil || m.Spec.ProviderID == "" {
 		return deeper, err
 	}
 	if f.nodeOfItsName(ctx, m, found) {
@@ -32,6 +35,19 @@ func (f *Finder) notJoined(ctx context.Context, m *clusterv1.Machine, found *Fin
 	}
 	f.certificateRefused(ctx, m, deeper)
 	return deeper, nil
+}
+
+// besidesCluster adds what the Cluster of a Machine is not well for. Where that is a load balancer that fails, it may be why hosts do
+// not join.
+func (f *Finder) besidesCluster(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
+	cluster, err := f.readCluster(ctx, ReferenceOf(m))
+	if cluster == nil || err != nil {
+		return err
+	}
+	if besides := clusterItself(cluster, clusterConditions); besides != nil && besides.Condition.Type != "" {
+		found.Facts = append(found.Facts, besides.condition("Besides, the condition "+besides.Condition.Type+" of "+besides.Object.String()))
+	}
+	return nil
 }
 
 // refusedEvent is the reason of the event of a Machine about a certificate that its host requested and must not have.

@@ -86,7 +86,7 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 	if itself != nil && !isStop(itself) {
 		return itself, nil
 	}
-	// Nothing is created, replaced or drained while the Cluster is not well.
+	// Without what its workers need of a Cluster, nothing is created, replaced or drained.
 	if found, err := f.clusterNamed(ctx, o.ref); found != nil || err != nil {
 		return found, err
 	}
