@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 func TestEveryEntryIsComplete(t *testing.T) {
@@ -43,6 +44,17 @@ func TestEveryEntryIsComplete(t *testing.T) {
 		}
 		if e.Command != "" && !strings.HasPrefix(e.Command, "kubectl ") {
 			t.Errorf("%s has the command %q", key, e.Command)
+		}
+	}
+}
+
+// TestLogsAreOfHostsWithoutANode: once a host has joined, its console is not read any more.
+func TestLogsAreOfHostsWithoutANode(t *testing.T) {
+	t.Parallel()
+	for _, e := range All() {
+		node := e.Condition == clusterv1.MachineNodeReadyCondition || e.Condition == clusterv1.MachineNodeHealthyCondition
+		if node && e.Reason != clusterv1.MachineNodeInspectionFailedReason && strings.HasPrefix(e.Command, "kubectl drover logs ") {
+			t.Errorf("%s %s has the command %q", e.Condition, e.Reason, e.Command)
 		}
 	}
 }
