@@ -116,6 +116,10 @@ func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Findin
 		return f.removing(ctx, m, found)
 	case clusterv1.MachineDeletingDrainingNodeReason:
 		return f.draining(ctx, m, found)
+	case clusterv1.MachineDeletingWaitingForVolumeDetachReason:
+		if _, err := f.offline(ctx, m, found, "waiting for the volumes", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation); err != nil {
+			return nil, err
+		}
 	case clusterv1.ObjectDoesNotExistReason:
 		if refused, err := f.notCreated(ctx, m, found); refused != nil || err != nil {
 			return refused, err

@@ -103,6 +103,7 @@ func TestWhoContinuesADrain(t *testing.T) {
 		"is Drover where pods end by themselves":        {"Draining:\n* Pod a/b: waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.Drover, ""},
 		"is Drover where others follow by drain order":  {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: later, by drain order", cluster(), reason.Drover, ""},
 		"is somebody where one eviction is refused":     {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
+		"is the operator where a rule is wrong":         {`MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`, cluster(), reason.Operator, ""},
 		"is somebody without a line about a pod":        {"Draining", cluster(), reason.WorkloadAdmin, ""},
 		"is somebody while there is no connection":      {"Draining:\n* Pod a/b: waiting for completion", cluster(unconnected), reason.WorkloadAdmin, "The Cluster is not well: the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it"},
 		"is not changed by a Cluster that is not there": {"Draining:\n* Pod a/b: waiting for completion", nil, reason.Drover, ""},
@@ -119,6 +120,24 @@ func TestWhoContinuesADrain(t *testing.T) {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
+	}
+}
+
+// TestStageOfADeletionWithoutConnection has the stages that need the workload cluster: what they wait for is not known then.
+func TestStageOfADeletionWithoutConnection(t *testing.T) {
+	t.Parallel()
+	for stage, annotation := range map[string]string{
+		clusterv1.MachineDeletingDrainingNodeReason:           clusterv1.ExcludeNodeDrainingAnnotation,
+		clusterv1.MachineDeletingWaitingForVolumeDetachReason: clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
+	} {
+		m := deleted(stage, "")
+		found, err := finder(t, nil, m, cluster(unconnected)).machine(t.Context(), m)
+		if err != nil || !strings.HasPrefix(found.Help, "make the workload cluster answer; ") || !strings.HasSuffix(found.Help, annotation) || found.Command != "kubectl drover why cluster/c --namespace n" {
+			t.Errorf("%s: got %+v, error %v", stage, found, err)
+		}
+		if connected, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || strings.HasPrefix(connected.Help, "make the workload cluster answer; ") {
+			t.Errorf("%s with a connection: got %+v, error %v", stage, connected, err)
+		}
 	}
 }
 

@@ -30,14 +30,11 @@ var budgetInMessage = regexp.MustCompile(`PodDisruptionBudgets? ((?:[a-z0-9.-]+/
 
 // draining adds what the workload cluster says about the PodDisruptionBudgets that block a drain.
 func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	down, err := f.disconnected(ctx, ReferenceOf(m))
-	if err != nil {
+	offline, err := f.offline(ctx, m, found, "a drain", clusterv1.ExcludeNodeDrainingAnnotation)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if down != nil {
-		found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
-		found.Help = "make the workload cluster answer; to go on without a drain, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
-		found.Command = command("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
+	case offline:
 		return found, nil
 	}
 	names := budgetsIn(found.Condition.Message)
@@ -64,6 +61,19 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	return found, nil
 }
 
+// offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that. annotation is
+// what the deletion goes on with without the step.
+func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step, annotation string) (bool, error) {
+	down, err := f.disconnected(ctx, ReferenceOf(m))
+	if down == nil || err != nil {
+		return false, err
+	}
+	found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
+	found.Help = fmt.Sprintf("make the workload cluster answer; to go on without %s, set the annotation %s", step, annotation)
+	found.Command = command("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
+	return true, nil
+}
+
 // endsByItself reports whether a drain waits for nothing but pods that end by themselves, and for those whose turn comes after
 // them: no line of its message is about another cause, as an eviction that is refused.
 func endsByItself(message string) bool {
@@ -79,7 +89,7 @@ func endsByItself(message string) bool {
 	})
 }
 
-// disconnected is why the workload cluster of an object is not connected; nil if it is. A drain waits for nothing else of a Cluster.
+// disconnected is why the workload cluster of an object is not connected; nil if it is. A deletion waits for nothing else of a Cluster.
 func (f *Finder) disconnected(ctx context.Context, ref Reference) (*Finding, error) {
 	cluster, err := f.readCluster(ctx, ref)
 	if cluster == nil || err != nil {
