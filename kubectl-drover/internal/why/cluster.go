@@ -74,7 +74,12 @@ func clusterItself(c *clusterv1.Cluster, kinds []string) *Finding {
 
 // clusterAnnotations is an annotation of a Cluster that is not understood. Its workers do not wait for that.
 func clusterAnnotations(c *clusterv1.Cluster) *Finding {
-	found := meta.FindStatusCondition(c.Status.Conditions, policyv1.AnnotationsValidCondition)
+	return clusterIsNot(c, policyv1.AnnotationsValidCondition)
+}
+
+// clusterIsNot is the finding of a condition of a Cluster that is not True.
+func clusterIsNot(c *clusterv1.Cluster, kind string) *Finding {
+	found := meta.FindStatusCondition(c.Status.Conditions, kind)
 	if found == nil || found.Status == metav1.ConditionTrue {
 		return nil
 	}
@@ -109,9 +114,8 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	if found := kept(ref, clusterv1.GroupVersion.Group, c); found != nil {
 		return found, nil
 	}
-	deleting := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterDeletingCondition)
-	if deleting != nil && deleting.Status == metav1.ConditionTrue {
-		return f.deletedCluster(ctx, ref, c, *deleting)
+	if !c.DeletionTimestamp.IsZero() {
+		return f.deletedCluster(ctx, c)
 	}
 	if found := clusterItself(c, clusterConditions); found != nil {
 		return found, nil
@@ -137,15 +141,20 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 		first, others = machine, 0
 	}
 	if first == nil {
-		return cmp.Or(clusterAnnotations(c), unseen(ref, c, c.Status.ObservedGeneration)), nil
+		available := clusterIsNot(c, clusterv1.ClusterAvailableCondition) // by a gate of others, where nothing else is left
+		return cmp.Or(clusterAnnotations(c), unseen(ref, c, c.Status.ObservedGeneration), available), nil
 	}
 	first.Others += others
 	return first, nil
 }
 
-func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1.Cluster, deleting metav1.Condition) (*Finding, error) {
+func (f *Finder) deletedCluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {
+	ref, deleting := referenceOfCluster(c), meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterDeletingCondition)
 	if found := holdsDeletion(c); found != nil {
 		return found, nil
+	}
+	if deleting == nil || deleting.Status != metav1.ConditionTrue {
+		return notDeleted(ref, *c.DeletionTimestamp), nil
 	}
 	// A Machine that is not being deleted yet says nothing about the deletion.
 	w, err := f.worstOf(ctx, ref, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
@@ -166,9 +175,9 @@ func (f *Finder) deletedCluster(ctx context.Context, ref Reference, c *clusterv1
 		}
 	}
 	if deleting.Reason == policyv1.BlockedReason {
-		return of(ref, deleting), nil
+		return of(ref, *deleting), nil
 	}
-	return cmp.Or(found, of(ref, deleting)), nil
+	return cmp.Or(found, of(ref, *deleting)), nil
 }
 
 // holdsDeletion is what holds the deletion of everything in a Cluster: a pause, or that it is a copy, whose infrastructure machines

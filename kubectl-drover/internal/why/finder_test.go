@@ -465,15 +465,23 @@ func TestDeletedCluster(t *testing.T) {
 	t.Parallel()
 	deleting := is(clusterv1.ClusterDeletingCondition, "True", clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "")
 	stuck := deleted(clusterv1.MachineDeletingWaitingForPreDrainHookReason, "")
+	inDeletion := func(c *clusterv1.Cluster) *clusterv1.Cluster {
+		c.DeletionTimestamp, c.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
+		return c
+	}
+	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", "AnnotationsInvalid", "")
+	rolling := poolNamed("a", is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))
 	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "Cluster spec.paused is set to true")
 	for name, test := range map[string]struct {
 		objects []client.Object
 		want    string
 	}{
-		"waits for a Machine":                     {[]client.Object{cluster(deleting), stuck}, "Machine m Deleting"},
-		"waits for what is not a Machine":         {[]client.Object{cluster(deleting)}, "Cluster c Deleting"},
-		"is paused":                               {[]client.Object{cluster(deleting, paused), stuck}, "Cluster c Paused"},
-		"does not report a connection that ended": {[]client.Object{cluster(deleting, unconnected), stuck}, "Machine m Deleting"},
+		"waits for a Machine":                     {[]client.Object{inDeletion(cluster(deleting)), stuck}, "Machine m Deleting"},
+		"waits for what is not a Machine":         {[]client.Object{inDeletion(cluster(deleting))}, "Cluster c Deleting"},
+		"is paused":                               {[]client.Object{inDeletion(cluster(deleting, paused)), stuck}, "Cluster c Paused"},
+		"does not report a connection that ended": {[]client.Object{inDeletion(cluster(deleting, unconnected)), stuck}, "Machine m Deleting"},
+		"has no manager that acts on it":          {[]client.Object{inDeletion(cluster(unconnected, annotation)), rolling}, "Cluster c "},
+		"is paused before it began":               {[]client.Object{inDeletion(cluster(paused)), rolling}, "Cluster c Paused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -482,6 +490,18 @@ func TestDeletedCluster(t *testing.T) {
 				t.Errorf("got %+v, error %v", answer.Finding, err)
 			}
 		})
+	}
+}
+
+// TestClusterThatIsNotAvailable by a gate of its own is not well, although nothing of Drover waits.
+func TestClusterThatIsNotAvailable(t *testing.T) {
+	t.Parallel()
+	for status, reasonOf := range map[metav1.ConditionStatus]string{"False": clusterv1.ClusterNotAvailableReason, "Unknown": clusterv1.ClusterAvailableUnknownReason, "True": ""} {
+		c := cluster(is(clusterv1.ClusterAvailableCondition, status, reasonOf, "* Backup: none"))
+		answer, err := finder(t, nil, c).Answer(t.Context(), object.Cluster, key("c"))
+		if err != nil || answer.Well != (reasonOf == "") || !answer.Well && answer.Finding.Condition.Reason != reasonOf {
+			t.Errorf("%s: got %+v, error %v", status, answer.Finding, err)
+		}
 	}
 }
 
