@@ -190,7 +190,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
 	if err := r.propagateToSets(ctx, s); err != nil {
-		return reconcile.Result{}, err
+		return retryPropagation(err)
 	}
 	state, err := rollout.Observe(rollout.Observation{
 		Deployment:   s.deployment,

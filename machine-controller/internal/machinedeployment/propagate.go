@@ -15,7 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/results"
@@ -25,7 +27,8 @@ import (
 // Machines exist for as long as a rollout takes, and under OnDelete for longer. A set whose selector does not match the
 // labels that it would get, as can be stored on an API server without Drover's rules, gets only how its Machines are deleted,
 // and so does one that the API server refuses, as for annotations that are too long: the rollout continues with both.
-// One that may not be changed at all stops it, unless it is superseded and has no Machines.
+// One that may not be changed at all stops it, unless it is superseded and has no Machines. After an error, also one that the cache
+// is outdated, no MachineSet may be lowered: it might not have how its Machines are to be deleted.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
 	slices.SortFunc(s.sets, byName) // so that one refusal of several is named
@@ -41,7 +44,7 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 				continue
 			}
 			if !results.IsRefused(err) {
-				return results.IgnoreNotFoundOrConflict(err)
+				return err
 			}
 			blocked = err
 		}
@@ -55,13 +58,21 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 		case err == nil:
 			s.sets[i] = written
 		case !results.IsRefused(err):
-			return results.IgnoreNotFoundOrConflict(err)
+			return err
 		case set == current || !isEmpty(set): // its Machines would be deleted in another way than wanted
 			s.blocked = err
 			return err
 		}
 	}
 	return nil
+}
+
+// retryPropagation is when propagateToSets is tried again after an error. After a conflict, the cache has to show the change first.
+func retryPropagation(err error) (reconcile.Result, error) {
+	if results.IgnoreNotFoundOrConflict(err) == nil {
+		return reconcile.Result{RequeueAfter: coalesce.Window}, nil
+	}
+	return reconcile.Result{}, err
 }
 
 // isEmpty reports whether a MachineSet has no Machines, and is to have none.
