@@ -110,14 +110,15 @@ func (s *Set) count(m *clusterv1.Machine) {
 	}
 }
 
-// LastDesiredReplicas is what spec.replicas of the MachineDeployment was when its newest MachineSet was last written: by
-// the annotations, or by the sizes of the MachineSets together where none has annotations. It is nil without MachineSets.
+// LastDesiredReplicas is what spec.replicas of the MachineDeployment was when its newest MachineSet with replicas was last written, or
+// its newest one if none has any: by the annotations, or by the sizes of the MachineSets together where none has annotations. It is
+// nil without MachineSets. An empty MachineSet is not written when the size changes, and may become the newest one again.
 func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 	var newest *clusterv1.MachineSet
 	var last, sum int32
 	for _, ms := range sets {
 		sum += ptr.Deref(ms.Spec.Replicas, 0)
-		if annotations, valid := parseSizeAnnotations(ms); valid && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
+		if annotations, valid := parseSizeAnnotations(ms); valid && (newest == nil || hasLaterSize(ms, newest)) {
 			newest, last = ms, annotations.Desired
 		}
 	}
@@ -128,6 +129,14 @@ func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 		return &sum
 	}
 	return &last
+}
+
+// hasLaterSize reports whether the size annotations of a were written later than those of b, as far as that is known.
+func hasLaterSize(a, b *clusterv1.MachineSet) bool {
+	if hasA, hasB := ptr.Deref(a.Spec.Replicas, 0) > 0, ptr.Deref(b.Spec.Replicas, 0) > 0; hasA != hasB {
+		return hasA
+	}
+	return revision.Of(a) > revision.Of(b)
 }
 
 // sizeAnnotationsOf reads the size annotations of a MachineSet; an invalid number counts as absent.

@@ -41,7 +41,10 @@ func TestLastReplicas(t *testing.T) {
 		sets []*clusterv1.MachineSet
 		want *int32
 	}{
-		"it is nothing though an older set is of another size":   {[]*clusterv1.MachineSet{stamped("a", 0, "1", "3"), none}, new(int32(0))},
+		"it is nothing though an older set is of another size": {[]*clusterv1.MachineSet{stamped("a", 0, "1", "3"), none}, new(int32(0))},
+		"it is of a set with replicas though an empty one is newer": {
+			[]*clusterv1.MachineSet{stamped("a", 0, "3", "3"), stamped("b", 10, "2", "10"), stamped("c", 1, "1", "9")}, new(int32(10)),
+		},
 		"it is unknown without a set":                            {},
 		"it is what the newest set was written for":              {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
 		"it is nothing where the set was written for":            {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
