@@ -190,7 +190,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
 	if err := r.propagateToSets(ctx, s); err != nil {
-		return retryPropagation(err)
+		return retryPropagation(ctx, err)
 	}
 	state, err := rollout.Observe(rollout.Observation{
 		Deployment:   s.deployment,
@@ -348,11 +348,12 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	if refusal := results.Refusal(failed); refusal != "" && s.blocked == nil {
 		s.blocked = errors.New(refusal)
 	}
-	again, err := r.writeStatus(ctx, before, s, failed)
-	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
+	retry, failure := safety.RetryRefused(ctx, failed)
+	again, err := r.writeStatus(ctx, before, s, failure)
+	if err := kerrors.NewAggregate([]error{failure, err}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil
+	return results.Earliest(results.Earliest(retry, again), reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineDeployment, s *state, reason string) error {

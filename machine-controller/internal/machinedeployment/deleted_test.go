@@ -150,7 +150,10 @@ func TestRefusedDeletionOfMachineSetsIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.get(t, md)
-	_, _ = r.Reconcile(t.Context(), md) // it fails, and is tried again
+	result, err := r.Reconcile(t.Context(), md)
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > safety.RetryPeriod {
+		t.Errorf("it is reconciled again after %s, error %v; want %s at most, however often it is refused", result.RequeueAfter, err, safety.RetryPeriod)
+	}
 	r.get(t, md)
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `"a" is forbidden: it is protected`) {
 		t.Errorf("the condition Deleting has the message %q", message)

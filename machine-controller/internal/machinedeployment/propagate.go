@@ -20,6 +20,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
 
@@ -68,11 +69,11 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 }
 
 // retryPropagation is when propagateToSets is tried again after an error. After a conflict, the cache has to show the change first.
-func retryPropagation(err error) (reconcile.Result, error) {
+func retryPropagation(ctx context.Context, err error) (reconcile.Result, error) {
 	if results.IgnoreNotFoundOrConflict(err) == nil {
 		return reconcile.Result{RequeueAfter: coalesce.Window}, nil
 	}
-	return reconcile.Result{}, err
+	return safety.RetryRefused(ctx, err)
 }
 
 // isEmpty reports whether a MachineSet has no Machines, and is to have none.

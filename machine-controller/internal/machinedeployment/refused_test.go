@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/inplace"
@@ -120,6 +121,7 @@ type protectedOld struct {
 	md           *clusterv1.MachineDeployment
 	old, current *clusterv1.MachineSet
 	policy       *protection
+	result       reconcile.Result
 }
 
 func newProtectedOld(t *testing.T, size, left int32) *protectedOld {
@@ -146,7 +148,8 @@ func (f *protectedOld) reconcile(t *testing.T) error {
 	f.follow(t, f.current)
 	f.get(t, f.md)
 	f.statusWriter = statuswriter.New(f.Client, f.Clock) // it need not wait
-	_, err := f.Reconcile(t.Context(), f.md)
+	var err error
+	f.result, err = f.Reconcile(t.Context(), f.md)
 	return err
 }
 
@@ -259,11 +262,16 @@ func TestProtectedSetThatCannotBeToldHowToDelete(t *testing.T) {
 			f.md.Spec.Replicas, f.md.Spec.Deletion.Order = new(int32(5)), clusterv1.NewestMachineSetDeletionOrder
 			f.update(t)
 			for range 3 {
-				_ = f.reconcile(t) // which fails while it tries
+				if err := f.reconcile(t); err != nil {
+					t.Error(err) // the next attempt would come later each time
+				}
 			}
 			f.get(t, f.current)
 			f.get(t, f.md)
 			blocked := strings.Contains(conditions.GetMessage(f.md, clusterv1.MachineDeploymentAvailableCondition), "it is protected")
+			if after := f.result.RequeueAfter; blocked && (after <= 0 || after > safety.RetryPeriod) {
+				t.Errorf("it is reconciled again after %s, want %s at most", after, safety.RetryPeriod)
+			}
 			if *f.current.Spec.Replicas != test.want || blocked != (test.of > 0) {
 				t.Errorf("the current MachineSet has %d replicas, want %d; Available is %+v", *f.current.Spec.Replicas, test.want, statusAndReasonOf(f.md, clusterv1.MachineDeploymentAvailableCondition))
 			}

@@ -258,14 +258,15 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if s.blocked != nil {
 		s.scaleDownBlocked = s.blocked.Error()
 	}
-	next, err := r.writeStatus(ctx, before, s, failed)
-	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
+	retry, failure := safety.RetryRefused(ctx, failed)
+	next, err := r.writeStatus(ctx, before, s, failure)
+	if err := kerrors.NewAggregate([]error{failure, err}); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !s.cacheCurrent {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
-	return results.Earliest(next, reconcile.Result{RequeueAfter: deletionRequeue}), nil
+	return results.Earliest(results.Earliest(retry, next), reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineSet, s *state, reason string) error {

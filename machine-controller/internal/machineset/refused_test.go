@@ -20,17 +20,30 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/safety"
 )
+
+// forbidden is the answer to a write of a Machine that an admission policy refuses.
+func forbidden(name string) error {
+	return apierrors.NewForbidden(clusterv1.GroupVersion.WithResource("machines").GroupResource(), name, errors.New("it is protected"))
+}
 
 // protect refuses the deletion of Machines, as an admission policy does.
 func (s *stored) protect(t *testing.T, names ...string) {
 	t.Helper()
+	s.failDeletion(t, forbidden, names...)
+}
+
+// failDeletion answers each deletion of a Machine with an error.
+func (s *stored) failDeletion(t *testing.T, answer func(name string) error, names ...string) {
+	t.Helper()
 	s.deleter.Client = interceptor.NewClient(withWatch(t, s.client), interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 			if slices.Contains(names, o.GetName()) {
-				return apierrors.NewForbidden(clusterv1.GroupVersion.WithResource("machines").GroupResource(), o.GetName(), errors.New("it is protected"))
+				return answer(o.GetName())
 			}
 			return c.Delete(ctx, o, options...)
 		},
@@ -47,17 +60,33 @@ func withWatch(t *testing.T, c client.Client) client.WithWatch {
 	return wrapped
 }
 
-// reconcileFailing reconciles the set, which fails, and reads what is stored then.
+// reconcileStored reconciles the set, and reads what is stored then.
+func (s *stored) reconcileStored(t *testing.T) (reconcile.Result, error) {
+	t.Helper()
+	get := func() {
+		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get()
+	result, err := s.Reconcile(t.Context(), s.set)
+	get()
+	return result, err
+}
+
+// reconcileFailing reconciles the set, which fails.
 func (s *stored) reconcileFailing(t *testing.T) {
 	t.Helper()
-	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Reconcile(t.Context(), s.set); err == nil {
+	if _, err := s.reconcileStored(t); err == nil {
 		t.Error("the reconcile is not repeated")
 	}
-	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
-		t.Fatal(err)
+}
+
+// reconcileRefused reconciles the set, of which the API server refuses a write: the next attempt does not come later with each one.
+func (s *stored) reconcileRefused(t *testing.T) {
+	t.Helper()
+	if result, err := s.reconcileStored(t); err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > safety.RetryPeriod {
+		t.Errorf("it is reconciled again after %s, error %v; want %s at most", result.RequeueAfter, err, safety.RetryPeriod)
 	}
 }
 
@@ -122,7 +151,7 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 			return err
 		},
 	})
-	s.reconcileFailing(t)
+	s.reconcileRefused(t)
 	check := func(kind string, message string) {
 		t.Helper()
 		got := conditions.Get(s.set, kind)
@@ -134,13 +163,28 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 	if err := s.client.Delete(t.Context(), s.set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	s.reconcileFailing(t)
+	s.reconcileRefused(t)
 	const first = `deleting Machine "a": machines.cluster.x-k8s.io "a" is forbidden: it is protected`
 	check(clusterv1.MachineSetDeletingCondition, first)
 	check(clusterv1.MachineSetScalingDownCondition, first)
 }
 
-// TestCountersOfASetThatFailsAreCurrent has a set with a surplus Machine that no one may delete: its reconciles fail, each later than
+// TestRefusedCreationIsTriedAgain has a quota, which admits no Machine.
+func TestRefusedCreationIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := store(t, 1, nil)
+	s.creator.Client = interceptor.NewClient(withWatch(t, s.client), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			return forbidden(o.GetName())
+		},
+	})
+	s.reconcileRefused(t)
+	if got := conditions.Get(s.set, clusterv1.MachineSetScalingUpCondition); got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+		t.Errorf("ScalingUp: %+v", got)
+	}
+}
+
+// TestCountersOfASetThatFailsAreCurrent has a set with a surplus Machine whose deletion fails: its reconciles fail, each later than
 // the one before, and the last status has just been written when a Machine becomes unavailable.
 func TestCountersOfASetThatFailsAreCurrent(t *testing.T) {
 	t.Parallel()
@@ -148,7 +192,7 @@ func TestCountersOfASetThatFailsAreCurrent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := store(t, 3, nil, "a", "b", "c", "e")
-			s.protect(t, "a", "b", "c", "e")
+			s.failDeletion(t, func(string) error { return apierrors.NewInternalError(errors.New("a webhook is not available")) }, "a", "b", "c", "e")
 			s.reconcileFailing(t) // adds the finalizer
 			if deleted {
 				if err := s.client.Delete(t.Context(), s.set); err != nil {

@@ -134,7 +134,7 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 	if err := sc.createMachines(ctx, s, from, decision.Allowed); err != nil {
 		s.blocked = err
 		createFailed(sc.events, s.set, err)
-		return reconcile.Result{}, err
+		return safety.RetryRefused(ctx, err)
 	}
 	if refusal := decision.Refusal; refusal != nil {
 		s.blocked, s.passes = errors.New(refusal.Message), refusal.Reason == budget.ReasonMaxPending
@@ -196,7 +196,7 @@ func (sc *scaler) deleteSurplus(ctx context.Context, s *state, surplus int) (rec
 	ordered := priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)
 	err := sc.deleter.DeleteAll(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
 	s.scaleDownBlocked = results.Refusal(err)
-	return reconcile.Result{}, err
+	return safety.RetryRefused(ctx, err)
 }
 
 // isCurrent reports whether the API server has the same number of replicas. The cache of a new leader may show an older
