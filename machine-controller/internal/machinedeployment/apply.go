@@ -4,7 +4,6 @@
 package machinedeployment
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -99,7 +98,7 @@ func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.Machi
 func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Action) error {
 	md, now := s.deployment, r.Clock.Now()
 	if err := machinename.Check(md.Spec.MachineNaming.Template); err != nil {
-		s.notApplied = cmp.Or(s.notApplied, err)
+		s.setNotApplied(action.Kind, err)
 		return nil // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
@@ -126,7 +125,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 		}
 	}
 	taken := fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
-	s.notApplied = cmp.Or(s.notApplied, taken)
+	s.setNotApplied(action.Kind, taken)
 	return taken
 }
 

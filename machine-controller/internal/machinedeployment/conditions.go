@@ -83,9 +83,7 @@ func setRollingOut(s *state) {
 		if blocked := blockedRollout(s); blocked != "" {
 			condition.Reason, why = policyv1.BlockedReason, blocked
 		}
-		if why != "" {
-			condition.Message += "; " + why
-		}
+		condition.Message = joined(condition.Message, why, refusedBesides(s))
 		for _, difference := range differences(s) {
 			condition.Message += "\n* " + difference
 		}
@@ -96,8 +94,8 @@ func setRollingOut(s *state) {
 // blockedRollout is why a rollout with nothing to do does not continue by itself; empty if it does.
 func blockedRollout(s *state) string {
 	switch wait := s.decision.Wait; {
-	case s.blocked != nil || s.notApplied != nil:
-		return cmp.Or(s.blocked, s.notApplied).Error()
+	case s.blocked != nil || s.notSized != nil:
+		return cmp.Or(s.blocked, s.notSized).Error()
 	case wait.On == rollout.WaitBlocked:
 		return wait.Message
 	case wait.On == rollout.WaitingForNewMachines:
@@ -107,6 +105,14 @@ func blockedRollout(s *state) string {
 		return blockedDeletion(s.sets)
 	}
 	return ""
+}
+
+// refusedBesides is why an action cannot be applied without which the rollout continues; empty if none is refused.
+func refusedBesides(s *state) string {
+	if s.notSized != nil {
+		return ""
+	}
+	return text(s.notApplied)
 }
 
 // blockedDeletion is why the first MachineSet that cannot, by name, does not delete Machines, be it scaled down or deleted itself.
@@ -189,7 +195,7 @@ func setScalingUp(s *state) {
 	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), text(s.notApplied), s.freeze.Message); blocked != "" {
+		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), text(s.notSized), s.freeze.Message); blocked != "" {
 			condition.Reason = policyv1.BlockedReason
 			condition.Message += " is blocked: " + blocked
 		}
@@ -217,6 +223,11 @@ func scalingUpOfSet(s *state) (message, reason string) {
 		}
 	}
 	return "", ""
+}
+
+// joined are the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
 func text(err error) string {

@@ -81,13 +81,6 @@ type Reconciler struct {
 	refused      expiring.Map[types.UID, refusal]
 }
 
-// refusal is why an action for a generation of a MachineDeployment could not be applied. It is tried again after a while, and
-// the conditions have the error until then: otherwise they would change twice with each attempt.
-type refusal struct {
-	generation int64
-	err        error
-}
-
 // state is what a reconcile has read of one MachineDeployment.
 type state struct {
 	deployment *clusterv1.MachineDeployment
@@ -107,6 +100,8 @@ type state struct {
 	blocked error
 	// notApplied is why an action of the decision cannot be applied, as was found out now or a moment ago.
 	notApplied error
+	// notSized is the same for an action that creates, scales or deletes a MachineSet: without it the rollout does not continue.
+	notSized error
 	// notPropagated is why the current MachineSet did not get all of what changes in place. The rollout continues.
 	notPropagated error
 }
@@ -185,7 +180,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right without all MachineSets
 	}
-	s.notApplied = r.lastRefusal(s.deployment)
+	s.notApplied, s.notSized = r.lastRefusal(s.deployment)
 	if r.countUnseen(ctx, s) > 0 {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
@@ -214,13 +209,13 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 			ctrl.LoggerFrom(ctx).V(1).Info("rollout is waiting", "reason", string(wait.On), "message", wait.Message)
 		}
 		if len(state.Unseen) == 0 {
-			s.notApplied = nil // what could not be applied is not wanted any more
+			s.notApplied, s.notSized = nil, nil // what could not be applied is not wanted any more
 			r.refused.Delete(s.deployment.UID)
 		}
 		return r.nextRequeue(s), nil
 	}
-	if s.notApplied != nil {
-		return r.nextRequeue(s), nil //nolint:nilerr // it is in a condition, and tried again after a while
+	if s.holdBack(); len(s.decision.Actions) == 0 {
+		return r.nextRequeue(s), nil
 	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
 		return results.Earliest(r.nextRequeue(s), reconcile.Result{RequeueAfter: due}), nil
@@ -233,26 +228,19 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	return r.nextRequeue(s), err
 }
 
-// lastRefusal is why an action for this generation of a MachineDeployment could not be applied a moment ago; nil if all could.
-func (r *Reconciler) lastRefusal(md *clusterv1.MachineDeployment) error {
-	if last, was := r.refused.Get(md.UID); was && last.generation == md.Generation {
-		return last.err
-	}
-	return nil
-}
-
 // applyAll does the actions of the decision, and remembers the first that is refused.
 func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 	var errs []error
+	before := *s
 	for _, action := range s.decision.Actions {
 		err := r.apply(ctx, s, action)
-		if s.notApplied == nil && results.IsRefused(err) {
-			s.notApplied = err
+		if results.IsRefused(err) {
+			s.setNotApplied(action.Kind, err)
 		}
 		errs = append(errs, err)
 	}
-	if s.notApplied != nil {
-		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied})
+	if s.notApplied != before.notApplied || s.notSized != before.notSized {
+		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied, s.notSized})
 	}
 	return kerrors.NewAggregate(errs)
 }

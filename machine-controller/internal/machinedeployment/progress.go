@@ -92,7 +92,7 @@ func waitMessage(s *state) string {
 		return blocked
 	}
 	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitingForCache {
-		return wait.Message
+		return joined(wait.Message, refusedBesides(s))
 	}
 	if why := conditions.GetMessage(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); why != "" {
 		return why

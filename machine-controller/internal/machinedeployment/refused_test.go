@@ -210,11 +210,16 @@ func TestRefusedPartOfAStepIsReported(t *testing.T) {
 	r.follow(t, current)
 	r.get(t, md)
 	stale := current.DeepCopy()
+	available := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: old.UID, Controller: new(true)}}}}
+	conditions.Set(available, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionTrue, Reason: "Test"})
 	for i, cached := range []*clusterv1.MachineSet{current, stale, current} {
 		if i != 1 {
 			r.get(t, cached)
 		}
-		s := &state{deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old.DeepCopy(), cached.DeepCopy()}}
+		s := &state{
+			deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old.DeepCopy(), cached.DeepCopy()},
+			machines: []*clusterv1.Machine{available, available, available},
+		}
 		for _, set := range s.sets { // nothing changes in place
 			inplace.PropagateToMachineSet(set, md)
 		}
@@ -294,5 +299,32 @@ func TestEmptySetIsNotWritten(t *testing.T) {
 		if f.get(t, f.current); *f.current.Spec.Replicas != size || f.policy.refusals > 0 {
 			t.Errorf("the current MachineSet has %d replicas, want %d; the old one was written %d times", *f.current.Spec.Replicas, size, f.policy.refusals)
 		}
+	}
+}
+
+// TestRefusedAnnotationDelaysNoStep has an old MachineSet under OnDelete that may not be changed: the current one gets the place of
+// each Machine that a user deletes at once.
+func TestRefusedAnnotationDelaysNoStep(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
+	old.Spec.Replicas, current.Spec.Replicas = new(int32(2)), new(int32(0))
+	current.Annotations[clusterv1.RevisionAnnotation] = "7"
+	policy := &protection{names: []string{"old"}}
+	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
+	r.setUp()
+	r.follow(t, old)
+	r.follow(t, current)
+	r.get(t, md)
+	refused := errors.New("it is protected")
+	r.refused.Set(md.UID, refusal{generation: md.Generation, notApplied: refused})
+	for _, set := range []*clusterv1.MachineSet{old, current} { // nothing changes in place
+		inplace.PropagateToMachineSet(set, md)
+	}
+	s := &state{deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old, current}}
+	result, err := r.rollOut(t.Context(), s)
+	if r.get(t, current); err != nil || *current.Spec.Replicas != 1 || policy.refusals > 0 || result.RequeueAfter != safety.RetryPeriod {
+		t.Errorf("the current MachineSet has %d replicas, %d attempts, result %v, error %v", *current.Spec.Replicas, policy.refusals, result, err)
 	}
 }

@@ -77,6 +77,7 @@ func TestStatus(t *testing.T) {
 		stale      int
 		failure    error
 		notApplied error
+		continues  bool // nevertheless
 		wait       rollout.Wait
 		available  statusAndReason
 		rest       [3]statusAndReason // rolling out, scaling up, scaling down
@@ -149,6 +150,16 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingUp,
 		},
+		"rolling by deletions of a user, while an annotation is refused": {
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, notApplied: errors.New("updating MachineSet: it is protected"), continues: true,
+			wait:      rollout.Wait{On: rollout.WaitingForDeletion, Message: "they are deleted by a user"},
+			available: statusAndReason{"False", bad, "2 available replicas, at least 3 required; updating MachineSet: it is protected"},
+			rest: [3]statusAndReason{
+				{"True", rolling, "Rolling out 2 not up-to-date replicas; they are deleted by a user; updating MachineSet: it is protected" + changed},
+				{"True", upReason, "Scaling up from 2 to 3 replicas"}, {"False", notDown, ""},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingUp,
+		},
 		"shrinking, but its set is blocked": {
 			sets: []*clusterv1.MachineSet{blockedSetWith("7", 3, 4, clusterv1.MachineSetScalingDownCondition)}, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
@@ -192,6 +203,9 @@ func TestStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, notApplied: test.notApplied, decision: rollout.Decision{Wait: test.wait}}
+			if !test.continues {
+				s.notSized = s.notApplied
+			}
 			for range test.stale {
 				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
 			}
