@@ -37,6 +37,27 @@ func (c instances) List(context.Context, driver.Owner) iter.Seq2[driver.Instance
 	}
 }
 
+// TestManyCopiesDelayNoRead has reads without a provider ID, of the machine that has copies and of another with its UID. What Get does
+// with the entries is in due and find. Each entry that they compare costs memory, which is counted, so the test is not parallel.
+func TestManyCopiesDelayNoRead(t *testing.T) {
+	v := New[fake.Config](instances{fake.New(fake.Options{}), 5_000, true}, Options{Interval: time.Hour, Unsettled: time.Second, Now: time.Now, Changed: func(driver.Identity) {}})
+	if err := v.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"m", "other"} {
+		id := driver.Identity{UID: "u", Name: name, Owner: driver.Owner{UID: "c", Namespace: "a", Name: "home"}}
+		got := testing.AllocsPerRun(10, func() {
+			_, due := v.due(id)
+			if _, found := v.find(id); due || found {
+				t.Errorf("machine %q: due for a list: %t, found: %t", name, due, found)
+			}
+		})
+		if got > 3 {
+			t.Errorf("machine %q: a read allocates %v times", name, got)
+		}
+	}
+}
+
 // TestManyCopiesOfAMachineCostNoMore: a server that a Secret names may show any number of instances with the tags of one.
 func TestManyCopiesOfAMachineCostNoMore(t *testing.T) {
 	refresh := func(copies bool) time.Duration {

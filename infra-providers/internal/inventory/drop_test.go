@@ -49,8 +49,8 @@ func TestKeepsNothingOfDeletedInstances(t *testing.T) {
 			if err := b.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if len(b.entries)+len(b.byUID) > 0 {
-				t.Errorf("%d entries of %d machines are left", len(b.entries), len(b.byUID))
+			if len(b.entries)+len(b.copies) > 0 {
+				t.Errorf("%d entries of %d machines are left", len(b.entries), len(b.copies))
 			}
 		})
 	}

@@ -24,8 +24,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"drover.io/infra-providers/driver"
 )
 
@@ -60,9 +58,9 @@ type Inventory[C any] struct {
 	refreshing sync.Mutex
 
 	mu sync.Mutex
-	// entries are by provider ID.
+	// entries are by provider ID, and copies by what names a machine without one.
 	entries map[string]*entry
-	byUID   map[types.UID]map[*entry]struct{}
+	copies  map[driver.Identity]map[*entry]struct{}
 	// cost is that of all entries, and listing that of a list that is being read.
 	cost, listing int
 	// listed is when the last complete list began, next when the next one may begin.
@@ -86,7 +84,7 @@ type entry struct {
 
 // New returns an empty inventory of what a driver can see.
 func New[C any](of driver.Driver[C], options Options) *Inventory[C] {
-	return &Inventory[C]{Driver: of, options: options, entries: map[string]*entry{}, byUID: map[types.UID]map[*entry]struct{}{}}
+	return &Inventory[C]{Driver: of, options: options, entries: map[string]*entry{}, copies: map[driver.Identity]map[*entry]struct{}{}}
 }
 
 // Create implements driver.Driver and keeps the answer.

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -152,34 +154,43 @@ func (v *Inventory[C]) isOutdated(known *entry) bool {
 	return now.Sub(v.listed) > v.options.Interval && now.Sub(known.fresh) > v.options.Interval
 }
 
-// lookup returns the entry of an identity: of its provider ID, or of its UID where that is all there is. Where several
-// instances have the tags of one machine, as copies do, the UID alone does not identify one.
+// lookup returns the entry of an identity: of its provider ID, or of its other names where that is all there is. Where several
+// instances have the tags of one machine, as copies do, the names do not identify one.
 func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 	if id.ProviderID != "" {
 		return v.entries[id.ProviderID]
 	}
-	if of := v.matching(id); len(of) == 1 {
-		return of[0]
+	if of := v.named(id); len(of) == 1 {
+		for only := range of {
+			return only
+		}
 	}
 	return nil
 }
 
-// matching returns all entries that an identity may mean. Another machine may have its UID, as the copy of one with its
-// annotation: what is of that one is read by itself.
+// matching returns all entries that an identity may mean.
 func (v *Inventory[C]) matching(id driver.Identity) []*entry {
 	if id.ProviderID == "" {
-		var own []*entry
-		for known := range v.byUID[id.UID] {
-			if id.Check(known.instance.Identity) == nil {
-				own = append(own, known)
-			}
-		}
-		return own
+		return slices.Collect(maps.Keys(v.named(id)))
 	}
 	if known := v.entries[id.ProviderID]; known != nil {
 		return []*entry{known}
 	}
 	return nil
+}
+
+// named are the entries for which Check of an identity without a provider ID is nil, at no cost for each. Another machine may have
+// its UID, as the copy of one with its annotation: what is of that one is read by itself.
+func (v *Inventory[C]) named(id driver.Identity) map[*entry]struct{} {
+	if !id.Tagged() {
+		return nil
+	}
+	return v.copies[nameOf(id)]
+}
+
+// nameOf is what names a machine for Check.
+func nameOf(id driver.Identity) driver.Identity {
+	return driver.Identity{UID: id.UID, Name: id.Name, Owner: driver.Owner{Namespace: id.Owner.Namespace, Name: id.Owner.Name}}
 }
 
 // keep replaces the entry of one instance by what a call returned.
@@ -218,22 +229,22 @@ func (v *Inventory[C]) put(e *entry) {
 	if known := v.entries[e.instance.ProviderID]; known != nil {
 		v.remove(known)
 	}
-	uid := e.instance.Identity.UID
+	name := nameOf(e.instance.Identity)
 	v.entries[e.instance.ProviderID] = e
 	v.cost += e.instance.Cost()
-	if v.byUID[uid] == nil {
-		v.byUID[uid] = map[*entry]struct{}{}
+	if v.copies[name] == nil {
+		v.copies[name] = map[*entry]struct{}{}
 	}
-	v.byUID[uid][e] = struct{}{}
+	v.copies[name][e] = struct{}{}
 }
 
 func (v *Inventory[C]) remove(e *entry) {
-	uid := e.instance.Identity.UID
+	name := nameOf(e.instance.Identity)
 	delete(v.entries, e.instance.ProviderID)
 	v.cost -= e.instance.Cost()
-	delete(v.byUID[uid], e)
-	if len(v.byUID[uid]) == 0 {
-		delete(v.byUID, uid)
+	delete(v.copies[name], e)
+	if len(v.copies[name]) == 0 {
+		delete(v.copies, name)
 	}
 }
 
