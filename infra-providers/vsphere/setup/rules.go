@@ -19,37 +19,42 @@ import (
 
 // join makes the virtual machine a member of its rule and group.
 func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
-	return s.change(ctx, client, vm, func(cluster vcenter.Cluster) bool {
-		name := vm.Record.ownRule()
-		return name != "" && !inRule(cluster, name, vm) || vm.Record.Group != "" && !inGroup(cluster, vm)
-	}, func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
-		spec := &types.ClusterConfigSpecEx{}
-		if name := vm.Record.ownRule(); name != "" && !inRule(cluster, name, vm) {
-			// All members are added at once, so that a hundred new ones need one change.
-			members, err := s.members(ctx, client, cluster, name)
-			if err != nil {
-				return nil, err
+	name := vm.Record.ownRule()
+	var members []types.ManagedObjectReference
+	return s.change(ctx, client, vm, change{
+		due: func(cluster vcenter.Cluster) bool {
+			return name != "" && !inRule(cluster, name, vm) || vm.Record.Group != "" && !inGroup(cluster, vm)
+		},
+		prepare: func(cluster vcenter.Cluster) (err error) {
+			if name != "" { // all members are added at once, so that a hundred new ones need one change
+				members, err = s.members(ctx, client, cluster, name)
 			}
-			if change := ruleChange(cluster.Rule(name), name, members); change != nil {
-				spec.RulesSpec = append(spec.RulesSpec, *change)
+			return err
+		},
+		wanted: func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+			spec := &types.ClusterConfigSpecEx{}
+			if name != "" && !inRule(cluster, name, vm) {
+				if rule := ruleChange(cluster.Rule(name), name, members); rule != nil {
+					spec.RulesSpec = append(spec.RulesSpec, *rule)
+				}
 			}
-		}
-		if name := vm.Record.Group; name != "" && !inGroup(cluster, vm) {
-			group := cluster.Group(name)
-			if group == nil {
-				return nil, fmt.Errorf("spec.vmGroup: the compute cluster has no VM group %q any more", name)
+			if name := vm.Record.Group; name != "" && !inGroup(cluster, vm) {
+				group := cluster.Group(name)
+				if group == nil {
+					return nil, fmt.Errorf("spec.vmGroup: the compute cluster has no VM group %q any more", name)
+				}
+				spec.GroupSpec = append(spec.GroupSpec, groupChange(group, append(slices.Clone(group.Vm), vm.Self)))
 			}
-			spec.GroupSpec = append(spec.GroupSpec, groupChange(group, append(slices.Clone(group.Vm), vm.Self)))
-		}
-		return spec, nil
+			return spec, nil
+		},
 	})
 }
 
 // leave removes the virtual machine from its rule and group. A rule with fewer than two members is removed.
 func (s *Steps) leave(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
-	return s.change(ctx, client, vm, func(cluster vcenter.Cluster) bool {
+	return s.change(ctx, client, vm, change{due: func(cluster vcenter.Cluster) bool {
 		return inRule(cluster, vm.Record.ownRule(), vm) || inGroup(cluster, vm)
-	}, func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+	}, wanted: func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
 		self := func(member types.ManagedObjectReference) bool { return member == vm.Self }
 		spec := &types.ClusterConfigSpecEx{}
 		if inRule(cluster, vm.Record.ownRule(), vm) {
@@ -61,7 +66,7 @@ func (s *Steps) leave(ctx context.Context, client *vim25.Client, vm VM) (Task, e
 			spec.GroupSpec = append(spec.GroupSpec, groupChange(group, slices.DeleteFunc(slices.Clone(group.Vm), self)))
 		}
 		return spec, nil
-	})
+	}})
 }
 
 func inRule(cluster vcenter.Cluster, name string, vm VM) bool {
@@ -81,17 +86,26 @@ var errChanging = errors.New("the rules or groups of a compute cluster are being
 // names chooses their references.
 const maxChanges = 1000
 
-// change starts the change that wanted returns for the compute cluster of the virtual machine, if it is due, or returns the one
-// that is under way. Rules and groups are replaced as wholes, so the cluster is read after the change before, and no other change
-// begins until this one has. Where another is about to begin, it fails with errChanging.
-func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, due func(vcenter.Cluster) bool,
-	wanted func(vcenter.Cluster) (*types.ClusterConfigSpecEx, error),
-) (Task, error) {
+// change is one of the rules and groups of a compute cluster.
+type change struct {
+	// due reports whether the cluster needs it.
+	due func(vcenter.Cluster) bool
+	// prepare does what takes time, before the cluster is read for the change; nil for nothing.
+	prepare func(vcenter.Cluster) error
+	// wanted returns the change; empty for none.
+	wanted func(vcenter.Cluster) (*types.ClusterConfigSpecEx, error)
+}
+
+// change starts a change for the compute cluster of the virtual machine, if it is due, or returns the one that is under way. Rules
+// and groups are replaced as wholes, so the cluster is read after the change before, and just before this one. No other change of
+// this account begins between; one of another account or tool may, and removes a member that was added then. Where another change
+// is about to begin, it fails with errChanging.
+func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, c change) (Task, error) {
 	if vm.Record.ownRule() == "" && vm.Record.Group == "" {
 		return nil, nil
 	}
 	cluster, err := clusterOf(ctx, client, vm)
-	if err != nil || !due(cluster) {
+	if err != nil || !c.due(cluster) {
 		return nil, err
 	}
 	if err := vcenter.CheckReference(cluster.Ref); err != nil {
@@ -107,10 +121,15 @@ func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, due fun
 	if len(s.changes) >= maxChanges {
 		return nil, errChanging
 	}
-	if cluster, err = clusterOf(ctx, client, vm); err != nil || !due(cluster) {
+	if c.prepare != nil {
+		if err := c.prepare(cluster); err != nil {
+			return nil, err
+		}
+	}
+	if cluster, err = clusterOf(ctx, client, vm); err != nil || !c.due(cluster) {
 		return nil, err
 	}
-	spec, err := wanted(cluster)
+	spec, err := c.wanted(cluster)
 	if err != nil || len(spec.RulesSpec)+len(spec.GroupSpec) == 0 {
 		return nil, err
 	}

@@ -28,23 +28,75 @@ func TestChangesOfAClusterLoseNoMember(t *testing.T) {
 		first, second := inLicensed(ctx, t, client, "DC0_C0_RP0_VM0"), inLicensed(ctx, t, client, "DC0_C0_RP0_VM1")
 		steps := &Steps{}
 		reads := 0
-		task, err := steps.change(ctx, client, second, func(cluster vcenter.Cluster) bool {
+		task, err := steps.change(ctx, client, second, change{due: func(cluster vcenter.Cluster) bool {
 			if reads++; reads == 1 {
 				join(ctx, t, steps, client, first)
 			}
 			return !inGroup(cluster, second)
-		}, func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
-			group := cluster.Group("licensed")
-			return &types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{groupChange(group, append(slices.Clone(group.Vm), second.Self))}}, nil
-		})
+		}, wanted: withMember(second)})
 		if task == nil || err != nil {
 			t.Fatalf("the second machine joined with task %v and error %v", task, err)
 		}
 		await(ctx, t, client, task)
-		if cluster, err := clusterOf(ctx, client, second); err != nil || !inGroup(cluster, first) || !inGroup(cluster, second) {
-			t.Errorf("the group has %v (%v), and both machines joined it", cluster.Group("licensed").Vm, err)
-		}
+		checkGroup(ctx, t, client, first, second)
 	})
+}
+
+// TestOtherAccountsLoseNoMember has two accounts of one vCenter, which know nothing of each other's changes.
+func TestOtherAccountsLoseNoMember(t *testing.T) {
+	t.Parallel()
+	for name, atLast := range map[string]bool{"while the other lists the members of its rule": false, "just before the other writes": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			simulator.Test(func(ctx context.Context, client *vim25.Client) {
+				addGroup(ctx, t, client, "licensed")
+				first, second := inLicensed(ctx, t, client, "DC0_C0_RP0_VM0"), inLicensed(ctx, t, client, "DC0_C0_RP0_VM1")
+				first.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOn
+				own, other := &Steps{}, &Steps{}
+				task, err := other.change(ctx, client, second, change{
+					due: func(cluster vcenter.Cluster) bool { return !inGroup(cluster, second) },
+					prepare: func(vcenter.Cluster) error {
+						if !atLast {
+							join(ctx, t, own, client, first)
+						}
+						return nil
+					},
+					wanted: func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+						if atLast {
+							join(ctx, t, own, client, first)
+						}
+						return withMember(second)(cluster)
+					},
+				})
+				if task == nil || err != nil {
+					t.Fatalf("the other's machine joined with task %v and error %v", task, err)
+				}
+				await(ctx, t, client, task)
+				if atLast { // the plan is not done yet
+					if task, err = own.up(ctx, client, first); task == nil || err != nil {
+						t.Fatalf("task %v, error %v", task, err)
+					}
+					await(ctx, t, client, task)
+				}
+				checkGroup(ctx, t, client, first, second)
+			})
+		})
+	}
+}
+
+// withMember adds a virtual machine to the group "licensed".
+func withMember(vm VM) func(vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+	return func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
+		group := cluster.Group("licensed")
+		return &types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{groupChange(group, append(slices.Clone(group.Vm), vm.Self))}}, nil
+	}
+}
+
+func checkGroup(ctx context.Context, t *testing.T, client *vim25.Client, first, second VM) {
+	t.Helper()
+	if cluster, err := clusterOf(ctx, client, second); err != nil || !inGroup(cluster, first) || !inGroup(cluster, second) {
+		t.Errorf("the group has %v (%v), and both machines joined it", cluster.Group("licensed").Vm, err)
+	}
 }
 
 // TestChangesOfAClusterAreBounded: a server that a Secret names chooses what its compute clusters are called.

@@ -182,6 +182,10 @@ func realFailure(err error) error {
 // up starts the next task of a virtual machine's plan. A step whose aim is reached starts none.
 func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
+		// Another account or tool may have written members that it had read before this one joined.
+		if task, err := s.join(ctx, client, vm); task != nil || err != nil {
+			return task, err
+		}
 		return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, types.VirtualMachineConfigSpec{
 			ExtraConfig: clone.Options(map[string]string{vcenter.PlanKey: ""}),
 		}))
