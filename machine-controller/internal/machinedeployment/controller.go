@@ -341,7 +341,10 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	if err := kerrors.NewAggregate([]error{failure, err}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return results.Earliest(results.Earliest(retry, again), reconcile.Result{RequeueAfter: deletionRequeue}), nil
+	if retry.RequeueAfter == 0 {
+		retry.RequeueAfter = deletionRequeue
+	}
+	return results.Earliest(retry, again), nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineDeployment, s *state, reason string) error {

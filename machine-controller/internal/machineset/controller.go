@@ -266,7 +266,10 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if !s.cacheCurrent {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
-	return results.Earliest(results.Earliest(retry, next), reconcile.Result{RequeueAfter: deletionRequeue}), nil
+	if retry.RequeueAfter == 0 {
+		retry.RequeueAfter = deletionRequeue
+	}
+	return results.Earliest(retry, next), nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineSet, s *state, reason string) error {
