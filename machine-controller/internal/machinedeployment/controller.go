@@ -231,7 +231,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 // applyAll does the actions of the decision, and remembers the first that is refused.
 func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 	var errs []error
-	before := *s
+	applied, sized := s.notApplied == nil, s.notSized == nil
 	for _, action := range s.decision.Actions {
 		err := r.apply(ctx, s, action)
 		if results.IsRefused(err) {
@@ -239,7 +239,7 @@ func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 		}
 		errs = append(errs, err)
 	}
-	if s.notApplied != before.notApplied || s.notSized != before.notSized {
+	if applied && s.notApplied != nil || sized && s.notSized != nil {
 		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied, s.notSized})
 	}
 	return kerrors.NewAggregate(errs)
