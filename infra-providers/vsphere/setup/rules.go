@@ -126,7 +126,13 @@ func (s *Steps) change(ctx context.Context, client *vim25.Client, vm VM, c chang
 			return nil, err
 		}
 	}
-	if cluster, err = clusterOf(ctx, client, vm); err != nil || !c.due(cluster) {
+	return s.begin(ctx, client, vm, c)
+}
+
+// begin reads the cluster, starts the change if it is still due, and records it.
+func (s *Steps) begin(ctx context.Context, client *vim25.Client, vm VM, c change) (Task, error) {
+	cluster, err := clusterOf(ctx, client, vm)
+	if err != nil || !c.due(cluster) {
 		return nil, err
 	}
 	spec, err := c.wanted(cluster)
