@@ -155,7 +155,7 @@ func TestTokenOfWhatNoListHas(t *testing.T) {
 	for name, before := range map[string]func(*testing.T, env, driver.Driver[nutanix.InstanceConfig], driver.CreateRequest[nutanix.InstanceConfig]){
 		"after a throttled request": refusedAs(http.StatusTooManyRequests),
 		"after a refusal":           refusedAs(http.StatusConflict),
-		"after a shortage of another cluster": func(t *testing.T, w env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
+		"after a shortage of another cluster": func(t *testing.T, _ env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
 			req.Config.Spec.Cluster = nutanixfake.FullCluster
 			if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
 				t.Fatalf("got %v, want an InsufficientCapacityError", err)
