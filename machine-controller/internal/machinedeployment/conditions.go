@@ -94,8 +94,8 @@ func setRollingOut(s *state) {
 // blockedRollout is why a rollout with nothing to do does not continue by itself; empty if it does.
 func blockedRollout(s *state) string {
 	switch wait := s.decision.Wait; {
-	case s.blocked != nil || s.notSized != nil:
-		return cmp.Or(s.blocked, s.notSized).Error()
+	case s.blocked != nil || s.stalled != nil:
+		return cmp.Or(s.blocked, s.stalled).Error()
 	case wait.On == rollout.WaitBlocked:
 		return wait.Message
 	case wait.On == rollout.WaitingForNewMachines:
@@ -109,7 +109,7 @@ func blockedRollout(s *state) string {
 
 // refusedBesides is why an action cannot be applied without which the rollout continues; empty if none is refused.
 func refusedBesides(s *state) string {
-	if s.notSized != nil {
+	if s.stalled != nil {
 		return ""
 	}
 	return text(s.notApplied)
@@ -195,7 +195,7 @@ func setScalingUp(s *state) {
 	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), text(s.notSized), s.freeze.Message); blocked != "" {
+		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), text(s.stalled), s.freeze.Message); blocked != "" {
 			condition.Reason = policyv1.BlockedReason
 			condition.Message += " is blocked: " + blocked
 		}

@@ -100,8 +100,8 @@ type state struct {
 	blocked error
 	// notApplied is why an action of the decision cannot be applied, as was found out now or a moment ago.
 	notApplied error
-	// notSized is the same for an action that creates, scales or deletes a MachineSet: without it the rollout does not continue.
-	notSized error
+	// stalled is the same for an action without which the rollout does not continue.
+	stalled error
 	// notPropagated is why the current MachineSet did not get all of what changes in place. The rollout continues.
 	notPropagated error
 }
@@ -180,7 +180,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
 		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right without all MachineSets
 	}
-	s.notApplied, s.notSized = r.lastRefusal(s.deployment)
+	s.notApplied, s.stalled = r.lastRefusal(s.deployment)
 	if r.countUnseen(ctx, s) > 0 {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
@@ -209,7 +209,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 			ctrl.LoggerFrom(ctx).V(1).Info("rollout is waiting", "reason", string(wait.On), "message", wait.Message)
 		}
 		if len(state.Unseen) == 0 {
-			s.notApplied, s.notSized = nil, nil // what could not be applied is not wanted any more
+			s.notApplied, s.stalled = nil, nil // what could not be applied is not wanted any more
 			r.refused.Delete(s.deployment.UID)
 		}
 		return r.nextRequeue(s), nil
@@ -231,7 +231,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 // applyAll does the actions of the decision, and remembers the first that is refused.
 func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 	var errs []error
-	applied, sized := s.notApplied == nil, s.notSized == nil
+	applied, going := s.notApplied == nil, s.stalled == nil
 	for _, action := range s.decision.Actions {
 		err := r.apply(ctx, s, action)
 		if results.IsRefused(err) {
@@ -239,8 +239,8 @@ func (r *Reconciler) applyAll(ctx context.Context, s *state) error {
 		}
 		errs = append(errs, err)
 	}
-	if applied && s.notApplied != nil || sized && s.notSized != nil {
-		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied, s.notSized})
+	if applied && s.notApplied != nil || going && s.stalled != nil {
+		r.refused.Set(s.deployment.UID, refusal{s.deployment.Generation, s.notApplied, s.stalled})
 	}
 	return kerrors.NewAggregate(errs)
 }

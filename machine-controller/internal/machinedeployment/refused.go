@@ -15,36 +15,35 @@ import (
 // refusal is why actions for a generation of a MachineDeployment could not be applied. They are tried again after a while, and
 // the conditions have the error until then: otherwise they would change twice with each attempt.
 type refusal struct {
-	generation           int64
-	notApplied, notSized error
+	generation          int64
+	notApplied, stalled error
 }
 
 // lastRefusal is why actions for this generation of a MachineDeployment could not be applied a moment ago; nil if all could.
-func (r *Reconciler) lastRefusal(md *clusterv1.MachineDeployment) (notApplied, notSized error) {
+func (r *Reconciler) lastRefusal(md *clusterv1.MachineDeployment) (notApplied, stalled error) {
 	if last, was := r.refused.Get(md.UID); was && last.generation == md.Generation {
-		return last.notApplied, last.notSized
+		return last.notApplied, last.stalled
 	}
 	return nil, nil
 }
 
-// holdBack leaves out the actions that have to wait for the next attempt of one that was refused a moment ago: all, or those that
-// change no size where the refused one changes none either.
+// holdBack leaves out the actions that have to wait for the next attempt of one that was refused a moment ago: all, or only the
+// records of sizes where that was one.
 func (s *state) holdBack() {
 	if s.notApplied == nil {
 		return
 	}
-	s.decision.Actions = slices.DeleteFunc(s.decision.Actions, func(i rollout.Action) bool { return s.notSized != nil || !sizes(i.Kind) })
+	s.decision.Actions = slices.DeleteFunc(s.decision.Actions, func(i rollout.Action) bool { return s.stalled != nil || !stalls(i.Kind) })
 }
 
-// sizes reports whether the rollout continues only with an action of that kind.
-func sizes(kind rollout.Kind) bool {
-	return kind == rollout.CreateCurrent || kind == rollout.Scale || kind == rollout.Delete
-}
+// stalls reports whether the rollout does not continue without an action of that kind. That is all but a record of the size: also an
+// old MachineSet under OnDelete that goes on creating replaces each Machine that a user deletes by one of the old template.
+func stalls(kind rollout.Kind) bool { return kind != rollout.Record }
 
 // setNotApplied records why an action cannot be applied, unless another of its kind was recorded before.
 func (s *state) setNotApplied(kind rollout.Kind, err error) {
 	s.notApplied = cmp.Or(s.notApplied, err)
-	if sizes(kind) {
-		s.notSized = cmp.Or(s.notSized, err)
+	if stalls(kind) {
+		s.stalled = cmp.Or(s.stalled, err)
 	}
 }

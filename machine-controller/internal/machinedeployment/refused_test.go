@@ -302,14 +302,15 @@ func TestEmptySetIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestRefusedAnnotationDelaysNoStep has an old MachineSet under OnDelete that may not be changed: the current one gets the place of
-// each Machine that a user deletes at once.
-func TestRefusedAnnotationDelaysNoStep(t *testing.T) {
+// TestRefusedRecordDelaysNoStep has an old MachineSet that may not be changed, whose size stays for now: the current one gets its place
+// at once.
+func TestRefusedRecordDelaysNoStep(t *testing.T) {
 	t.Parallel()
 	md := selecting()
-	md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+	md.Spec.Rollout.Strategy.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable, md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
 	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
-	old.Spec.Replicas, current.Spec.Replicas = new(int32(2)), new(int32(0))
+	old.Spec.Replicas, current.Spec.Replicas = new(int32(3)), new(int32(0))
 	current.Annotations[clusterv1.RevisionAnnotation] = "7"
 	policy := &protection{names: []string{"old"}}
 	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
@@ -317,14 +318,22 @@ func TestRefusedAnnotationDelaysNoStep(t *testing.T) {
 	r.follow(t, old)
 	r.follow(t, current)
 	r.get(t, md)
-	refused := errors.New("it is protected")
-	r.refused.Set(md.UID, refusal{generation: md.Generation, notApplied: refused})
+	r.refused.Set(md.UID, refusal{generation: md.Generation, notApplied: errors.New("it is protected")})
+	available := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: old.UID, Controller: new(true)}}}}
+	conditions.Set(available, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionTrue, Reason: "Test"})
 	for _, set := range []*clusterv1.MachineSet{old, current} { // nothing changes in place
 		inplace.PropagateToMachineSet(set, md)
 	}
-	s := &state{deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old, current}}
-	result, err := r.rollOut(t.Context(), s)
-	if r.get(t, current); err != nil || *current.Spec.Replicas != 1 || policy.refusals > 0 || result.RequeueAfter != safety.RetryPeriod {
-		t.Errorf("the current MachineSet has %d replicas, %d attempts, result %v, error %v", *current.Spec.Replicas, policy.refusals, result, err)
+	s := &state{
+		deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old, current},
+		machines: []*clusterv1.Machine{available, available, available},
+	}
+	_, err := r.rollOut(t.Context(), s)
+	if r.get(t, current); err != nil || *current.Spec.Replicas != 1 || policy.refusals > 0 {
+		t.Errorf("the current MachineSet has %d replicas, %d attempts, error %v", *current.Spec.Replicas, policy.refusals, err)
+	}
+	setStatus(s, r.Clock.Now())
+	if got := statusAndReasonOf(md, clusterv1.MachineDeploymentRollingOutCondition); got.Reason == policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+		t.Errorf("RollingOut is %+v, want the refusal beside what is awaited", got)
 	}
 }

@@ -101,7 +101,7 @@ func notLowered(s *state) string {
 	if left <= desiredReplicas(s.deployment) {
 		return ""
 	}
-	return text(s.notSized)
+	return text(s.stalled)
 }
 
 func setCounts(s *state, now time.Time) {

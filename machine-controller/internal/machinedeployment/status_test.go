@@ -204,7 +204,7 @@ func TestStatus(t *testing.T) {
 			t.Parallel()
 			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, notApplied: test.notApplied, decision: rollout.Decision{Wait: test.wait}}
 			if !test.continues {
-				s.notSized = s.notApplied
+				s.stalled = s.notApplied
 			}
 			for range test.stale {
 				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})

@@ -169,8 +169,8 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 	check(clusterv1.MachineSetScalingDownCondition, first)
 }
 
-// TestRefusedCreationIsTriedAgain has a quota, which admits no Machine.
-func TestRefusedCreationIsTriedAgain(t *testing.T) {
+// TestRefusedCreationBacksOff has a quota, which admits no Machine and names the one that it refuses, each time another.
+func TestRefusedCreationBacksOff(t *testing.T) {
 	t.Parallel()
 	s := store(t, 1, nil)
 	s.creator.Client = interceptor.NewClient(withWatch(t, s.client), interceptor.Funcs{
@@ -178,7 +178,7 @@ func TestRefusedCreationIsTriedAgain(t *testing.T) {
 			return forbidden(o.GetName())
 		},
 	})
-	s.reconcileRefused(t)
+	s.reconcileFailing(t)
 	if got := conditions.Get(s.set, clusterv1.MachineSetScalingUpCondition); got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
 		t.Errorf("ScalingUp: %+v", got)
 	}

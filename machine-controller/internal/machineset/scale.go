@@ -134,7 +134,7 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 	if err := sc.createMachines(ctx, s, from, decision.Allowed); err != nil {
 		s.blocked = err
 		createFailed(sc.events, s.set, err)
-		return safety.RetryRefused(ctx, err)
+		return reconcile.Result{}, err // also one that is refused, whose message has another name each time: the back-off bounds the writes
 	}
 	if refusal := decision.Refusal; refusal != nil {
 		s.blocked, s.passes = errors.New(refusal.Message), refusal.Reason == budget.ReasonMaxPending
