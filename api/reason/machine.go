@@ -79,13 +79,13 @@ func machineNode() []Entry {
 	return concat(
 		condition(machineKind, clusterv1.MachineNodeReadyCondition, append([]reason{
 			{clusterv1.MachineNodeReadyReason, "True", "the Node is ready", Nobody, "", ""},
-			{clusterv1.MachineNodeNotReadyReason, "False", "the kubelet reports that the Node is not ready; the message has why", WorkloadAdmin, "see the message: often the network plugin or the container runtime; a MachineHealthCheck replaces the Machine where one selects it", ""},
-			{clusterv1.MachineNodeReadyUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", ""},
+			{clusterv1.MachineNodeNotReadyReason, "False", "the kubelet reports that the Node is not ready; the message has why", WorkloadAdmin, "see the message: often the network plugin or the container runtime; " + HealthCheckReplaces, ""},
+			{clusterv1.MachineNodeReadyUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; " + HealthCheckReplaces, ""},
 		}, both...)...),
 		condition(machineKind, clusterv1.MachineNodeHealthyCondition, append([]reason{
 			{clusterv1.MachineNodeHealthyReason, "True", "the Node is ready, and has no pressure of memory, disk or PIDs", Nobody, "", ""},
-			{clusterv1.MachineNodeNotHealthyReason, "False", "the Node is not ready, or under pressure of memory, disk or PIDs; the message has why", WorkloadAdmin, "see the message; a MachineHealthCheck replaces the Machine where one selects it", ""},
-			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; a MachineHealthCheck replaces the Machine where one selects it", ""},
+			{clusterv1.MachineNodeNotHealthyReason, "False", "the Node is not ready, or under pressure of memory, disk or PIDs; the message has why", WorkloadAdmin, "see the message; " + HealthCheckReplaces, ""},
+			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; " + HealthCheckReplaces, ""},
 		}, both...)...),
 		condition(machineKind, policyv1.NodeSyncedCondition,
 			reason{policyv1.NodeInitializationRefusedReason, "False", "the workload cluster does not accept the first labels, annotations and taints of the Node, which keeps the taint " + clusterv1.NodeUninitializedTaint.Key + " until then, so that no pod is scheduled to it", WorkloadAdmin, syncPermission + "; where a webhook or the API server fails, repair that", ""},

@@ -47,6 +47,9 @@ const (
 // its provider must replace.
 const DeleteMachine = "delete the Machine"
 
+// HealthCheckReplaces is what is done about an unhealthy Machine in a Cluster whose Machines are evaluated.
+const HealthCheckReplaces = "a MachineHealthCheck replaces the Machine where one selects it"
+
 // Entry is one reason of one condition of one kind.
 type Entry struct {
 	Kind, Condition, Reason string
