@@ -38,8 +38,11 @@ var clusterConditions = []string{
 	clusterv1.ClusterControlPlaneAvailableCondition,
 }
 
-// awaitedByWorkers are the conditions that the workers of a Cluster wait for with it: of infrastructure and control plane, only that
-// they are ready once, however their providers report on them later.
+// awaitedByHealthChecks are the conditions of a Cluster without which no MachineHealthCheck evaluates its Machines.
+var awaitedByHealthChecks = []string{clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterRemoteConnectionProbeCondition}
+
+// awaitedByWorkers are the conditions that the creation and deletion of the workers of a Cluster wait for with it: of infrastructure
+// and control plane, only that they are ready once, however their providers report on them later. Health checks wait for more.
 func awaitedByWorkers(c *clusterv1.Cluster) []string {
 	was := map[string]*bool{
 		clusterv1.ClusterInfrastructureReadyCondition:   c.Status.Initialization.InfrastructureProvisioned,

@@ -103,11 +103,8 @@ func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Findin
 			return deeper, err
 		}
 	}
-	if found.Condition.Type == clusterv1.MachineHealthCheckSucceededCondition {
-		deeper, err := f.notReplaced(ctx, m)
-		if deeper != nil || err != nil {
-			return deeper, err
-		}
+	if deeper, err := f.healthCheck(ctx, m, found); deeper != nil || err != nil {
+		return deeper, err
 	}
 	switch found.Condition.Reason {
 	case clusterv1.MachineNodeInspectionFailedReason:

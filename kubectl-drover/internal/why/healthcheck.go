@@ -4,8 +4,10 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +18,75 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
 )
+
+// healthCheck is why a MachineHealthCheck does not have an unhealthy Machine replaced; nil if none is the cause.
+func (f *Finder) healthCheck(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	switch found.Condition.Type {
+	case clusterv1.MachineHealthCheckSucceededCondition:
+		if deeper, err := f.notReplaced(ctx, m); deeper != nil || err != nil {
+			return deeper, err
+		}
+	case clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition:
+		if found.Condition.Reason == clusterv1.MachineNodeInspectionFailedReason { // its host has not joined yet
+			return nil, nil //nolint:nilnil // no check is the cause
+		}
+	default:
+		return nil, nil //nolint:nilnil // it is about something else
+	}
+	return nil, f.notEvaluated(ctx, m, found)
+}
+
+// notEvaluated adds what of the Cluster keeps a MachineHealthCheck from the evaluation of an unhealthy Machine, and takes the promise
+// of a replacement out of its finding. A request for a replacement is decided or made already.
+func (f *Finder) notEvaluated(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
+	if _, requested := m.Annotations[clusterv1.RemediateMachineAnnotation]; requested || isRemediated(m) {
+		return nil
+	}
+	awaited, err := f.besidesCluster(ctx, m, found, awaitedByHealthChecks, "No MachineHealthCheck evaluates Machines while")
+	if awaited == nil || err != nil {
+		return err
+	}
+	if found.Condition.Type == clusterv1.MachineHealthCheckSucceededCondition {
+		found.Actor, found.Help, found.Command = awaited.Actor, awaited.Help, awaited.Command
+		return nil
+	}
+	found.Help = strings.ReplaceAll(found.Help, reason.HealthCheckReplaces, "no MachineHealthCheck replaces the Machine until the Cluster is well")
+	return nil
+}
+
+// answerHealthCheck is about a MachineHealthCheck for which its conditions have the finding, or nil: it evaluates nothing while its
+// Cluster is not ready, and its replacements may wait.
+func (f *Finder) answerHealthCheck(ctx context.Context, o *unstructured.Unstructured, found *Finding) (Answer, error) {
+	ref := referenceOf(o)
+	cluster, err := f.readCluster(ctx, ref)
+	if err != nil {
+		return Answer{}, err
+	}
+	if cluster != nil && cluster.DeletionTimestamp.IsZero() {
+		if awaited := clusterItself(cluster, awaitedByHealthChecks); awaited != nil {
+			awaited.Facts = append(awaited.Facts, "Until then, no MachineHealthCheck evaluates its Machines")
+			return answer(ref, "", awaited), nil
+		}
+	}
+	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
+		deferred, err := f.deferred(ctx, o)
+		return answer(ref, "", cmp.Or(deferred, found)), err
+	}
+	a := answer(ref, "", found)
+	if found == nil && selectsNone(o) {
+		a.Notes = append(a.Notes, "It selects no Machine, and so replaces none: compare its spec.selector with the labels of the Machines of its Cluster")
+	}
+	return a, nil
+}
+
+// selectsNone reports whether the selector of a MachineHealthCheck selects no Machine.
+func selectsNone(o *unstructured.Unstructured) bool {
+	expected, set, err := unstructured.NestedInt64(o.Object, "status", "expectedMachines")
+	return set && err == nil && expected == 0
+}
 
 // notReplaced is why a MachineHealthCheck does not have a Machine replaced that it finds unhealthy: the condition of the check,
 // which has the limit in numbers. It is nil while the check does, and without permission to read it.

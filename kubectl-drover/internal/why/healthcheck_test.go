@@ -4,8 +4,10 @@
 package why
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -83,6 +85,86 @@ func TestHealthCheckWhoseReplacementsAreDeferred(t *testing.T) {
 			t.Parallel()
 			answer, err := finder(t, nil, check, test.machine, cluster()).Answer(t.Context(), object.MachineHealthCheck, key("h"))
 			if err != nil || answer.Finding == nil || answer.Finding.Object.String() != test.want || answer.Finding.Actor != test.actor {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
+// TestHealthChecksOfAClusterThatIsNotReady evaluate no Machine, so that none is replaced, although nothing else waits for the Cluster.
+func TestHealthChecksOfAClusterThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	provisioned := cluster(is(clusterv1.ClusterInfrastructureReadyCondition, "False", "LoadBalancerFailed", "no backend"))
+	provisioned.Status.Initialization.InfrastructureProvisioned = new(true)
+	silent := is(clusterv1.MachineNodeHealthyCondition, "Unknown", clusterv1.MachineNodeHealthUnknownReason, "")
+	notReady := is(clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "")
+	unhealthy := is(clusterv1.MachineHealthCheckSucceededCondition, "False", clusterv1.MachineHealthCheckUnhealthyMachineReason, "")
+	marked := is(clusterv1.MachineOwnerRemediatedCondition, "False", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, "")
+	const fact = "No MachineHealthCheck evaluates Machines while the condition InfrastructureReady of Cluster c is False (LoadBalancerFailed): no backend"
+	annotated := map[string]string{clusterv1.RemediateMachineAnnotation: ""}
+	for name, test := range map[string]struct {
+		cluster     *clusterv1.Cluster
+		conditions  []metav1.Condition
+		annotations map[string]string
+		named       bool
+		promised    bool
+		actor       reason.Actor
+	}{
+		"with a Node that does not report":        {provisioned, []metav1.Condition{silent}, nil, true, false, reason.CloudOwner},
+		"with a Node that is not ready":           {provisioned, []metav1.Condition{notReady}, nil, true, false, reason.WorkloadAdmin},
+		"with a Machine that was found unhealthy": {provisioned, []metav1.Condition{unhealthy}, nil, true, false, reason.Operator},
+		"but for one that is being replaced":      {provisioned, []metav1.Condition{silent, marked}, nil, false, false, reason.Drover},
+		"but for one that a user wants replaced":  {provisioned, []metav1.Condition{unhealthy}, annotated, false, true, reason.Drover},
+		"unless the Cluster is ready":             {cluster(), []metav1.Condition{silent}, nil, false, true, reason.CloudOwner},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := ofDeployment(machine("m", test.conditions...))
+			m.Annotations = test.annotations
+			f := finder(t, nil, m, deployment(is("Other", "True", "Other", "")), test.cluster)
+			for name, kind := range map[string]object.Kind{"m": object.Machine, "md": object.MachineDeployment} {
+				answer, err := f.Answer(t.Context(), kind, key(name))
+				found := answer.Finding
+				if err != nil || found == nil || found.Object.String() != "Machine m" || found.Actor != test.actor || slices.Contains(found.Facts, fact) != test.named {
+					t.Fatalf("%s: got %+v, error %v", name, found, err)
+				}
+				promised := strings.Contains(found.Help, reason.HealthCheckReplaces) || strings.Contains(found.Help, "has it replaced")
+				if promised != test.promised {
+					t.Errorf("%s: help %q", name, found.Help)
+				}
+			}
+		})
+	}
+}
+
+// TestHealthCheckOfAClusterThatIsNotReady waits for the Cluster, unless that is being deleted.
+func TestHealthCheckOfAClusterThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
+	check.Spec.ClusterName = "c"
+	check.Status.Conditions = []metav1.Condition{is(clusterv1.MachineHealthCheckRemediationAllowedCondition, "True", clusterv1.MachineHealthCheckRemediationAllowedReason, "")}
+	notReady := is(clusterv1.ClusterInfrastructureReadyCondition, "False", "LoadBalancerFailed", "")
+	gone := cluster(notReady)
+	gone.DeletionTimestamp, gone.Finalizers = new(ago(time.Hour)), []string{clusterv1.ClusterFinalizer}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"waits for its infrastructure":           {[]client.Object{cluster(notReady)}, notReady.Type},
+		"waits for its connection":               {[]client.Object{cluster(unconnected)}, unconnected.Type},
+		"does not wait for its control plane":    {[]client.Object{cluster(is(clusterv1.ClusterControlPlaneAvailableCondition, "False", "X", ""))}, ""},
+		"does not wait for one that is deleted":  {[]client.Object{gone}, ""},
+		"does not wait for one that is ready":    {[]client.Object{cluster()}, ""},
+		"does not wait for one that is not read": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, append(test.objects, check)...).Answer(t.Context(), object.MachineHealthCheck, key("h"))
+			got := ""
+			if answer.Finding != nil {
+				got = answer.Finding.Condition.Type
+			}
+			if err != nil || got != test.want || got != "" && !slices.Equal(answer.Finding.Facts, []string{"Until then, no MachineHealthCheck evaluates its Machines"}) {
 				t.Errorf("got %+v, error %v", answer.Finding, err)
 			}
 		})

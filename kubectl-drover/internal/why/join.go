@@ -27,7 +27,8 @@ func (f *Finder) notJoined(ctx context.Context, m *clusterv1.Machine, found *Fin
 	if err != nil || !host {
 		return deeper, err
 	}
-	if err := f.besidesCluster(ctx, m, deeper); err != nil || m.Spec.ProviderID == "" {
+	// A load balancer that fails may be why hosts do not join.
+	if _, err := f.besidesCluster(ctx, m, deeper, clusterConditions, "Besides,"); err != nil || m.Spec.ProviderID == "" {
 		return deeper, err
 	}
 	if f.nodeOfItsName(ctx, m, found) {
@@ -37,17 +38,19 @@ func (f *Finder) notJoined(ctx context.Context, m *clusterv1.Machine, found *Fin
 	return deeper, nil
 }
 
-// besidesCluster adds what the Cluster of a Machine is not well for. Where that is a load balancer that fails, it may be why hosts do
-// not join.
-func (f *Finder) besidesCluster(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
+// besidesCluster adds which of the given conditions the Cluster of a Machine is not well for, after words that lead to it, and
+// returns it; nil if there is none.
+func (f *Finder) besidesCluster(ctx context.Context, m *clusterv1.Machine, found *Finding, kinds []string, words string) (*Finding, error) {
 	cluster, err := f.readCluster(ctx, ReferenceOf(m))
 	if cluster == nil || err != nil {
-		return err
+		return nil, err
 	}
-	if besides := clusterItself(cluster, clusterConditions); besides != nil && besides.Condition.Type != "" {
-		found.Facts = append(found.Facts, besides.condition("Besides, the condition "+besides.Condition.Type+" of "+besides.Object.String()))
+	besides := clusterItself(cluster, kinds)
+	if besides == nil || besides.Condition.Type == "" {
+		return nil, nil //nolint:nilnil // it is well
 	}
-	return nil
+	found.Facts = append(found.Facts, besides.condition(words+" the condition "+besides.Condition.Type+" of "+besides.Object.String()))
+	return besides, nil
 }
 
 // refusedEvent is the reason of the event of a Machine about a certificate that its host requested and must not have.

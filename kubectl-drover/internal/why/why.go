@@ -130,10 +130,8 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		return answer(ref, "", found), nil
 	}
 	found := cmp.Or(deletionUnseen(o), byTable(ref, conditions))
-	if found == nil && selectsNone(o) {
-		a := answer(ref, "", nil)
-		a.Notes = append(a.Notes, "It selects no Machine, and so replaces none: compare its spec.selector with the labels of the Machines of its Cluster")
-		return a, nil
+	if kind.GroupKind() == object.MachineHealthCheck.GroupKind() {
+		return f.answerHealthCheck(ctx, o, found)
 	}
 	if found != nil && reason.Group(ref.Kind) == reason.InfraMachine {
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
@@ -144,19 +142,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		providerID, _, _ := unstructured.NestedString(o.Object, "spec", "providerID")
 		found.reviewControlPlane(o.GetLabels(), provisioned || providerID != "")
 	}
-	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
-		deferred, err := f.deferred(ctx, o)
-		if deferred != nil || err != nil {
-			return answer(ref, "", deferred), err
-		}
-	}
 	return answer(ref, "", found), nil
-}
-
-// selectsNone reports whether an object is a MachineHealthCheck whose selector no Machine has.
-func selectsNone(o *unstructured.Unstructured) bool {
-	expected, set, err := unstructured.NestedInt64(o.Object, "status", "expectedMachines")
-	return o.GroupVersionKind().GroupKind() == object.MachineHealthCheck.GroupKind() && set && err == nil && expected == 0
 }
 
 // withoutConditions reports whether no manager writes conditions of a kind: templates of other projects, and what Drover's
