@@ -270,8 +270,8 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 	if owners[at].stoppedOnPurpose(w) {
 		rest = unowned
 		for _, o := range owners {
-			if w := machines[o.key]; !o.stoppedOnPurpose(w) {
-				rest.merge(w)
+			if !o.machinesStopped() {
+				rest.merge(machines[o.key])
 			}
 		}
 	}

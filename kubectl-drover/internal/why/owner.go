@@ -261,13 +261,25 @@ func (o owner) overdue() *Finding {
 	return found
 }
 
-// stoppedOnPurpose reports whether an owner waits for nothing but that it was frozen or paused on purpose, or that its Machines are
-// to be replaced by hand.
+// stoppedOnPurpose reports whether an owner waits for nothing but that it was frozen or paused on purpose, or that a user continues
+// its rollout.
 func (o owner) stoppedOnPurpose(w *worst) bool {
-	if found := o.itself(); found != nil {
-		return found.Condition.Reason == policyv1.FrozenByAnnotationReason || found.Condition.Reason == clusterv1.PausedReason
+	if o.itself() != nil {
+		return o.machinesStopped()
 	}
-	return o.blocked() == nil && !w.needsAction() && (o.onDelete || o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false))
+	return o.blocked() == nil && !w.needsAction() && o.continuedByHand()
+}
+
+// machinesStopped reports whether nothing is done about the Machines of an owner, because it was frozen or paused on purpose.
+func (o owner) machinesStopped() bool {
+	found := o.itself()
+	return found != nil && (found.Condition.Reason == policyv1.FrozenByAnnotationReason || found.Condition.Reason == clusterv1.PausedReason)
+}
+
+// continuedByHand reports whether a rollout is under way that only a user continues. Machines that fail are replaced meanwhile.
+func (o owner) continuedByHand() bool {
+	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) != nil
+	return rolling && (o.onDelete || o.deployment != nil && ptr.Deref(o.deployment.Spec.Paused, false))
 }
 
 // needsAction reports whether an owner or one of its Machines needs action, as far as their own conditions have it.

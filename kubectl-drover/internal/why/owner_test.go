@@ -143,8 +143,16 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	frozen := is(droverpolicyv1.FrozenCondition, "True", droverpolicyv1.FrozenByAnnotationReason, "")
 	rolling := is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")
 	paused := is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, "")
-	byHand := poolNamed("a", rolling)
-	byHand.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+	onDelete := func(name string, conditions ...metav1.Condition) *clusterv1.MachineDeployment {
+		md := poolNamed(name, conditions...)
+		md.Spec.Rollout.Strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
+		return md
+	}
+	resumable := poolNamed("b", rolling)
+	resumable.Spec.Paused = new(true)
+	overdue := is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, "")
+	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", droverpolicyv1.InvalidValueReason, "")
+	byHand := onDelete("a", rolling)
 	setOfAnother, setOfPool := setNamed("s", frozen), setNamed("s", frozen)
 	setOfAnother.Spec.ClusterName = "d"
 	setOfPool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "a", Controller: new(true)}}
@@ -196,6 +204,20 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers a failing pool that is replaced by hand to a frozen one": {
 			[]client.Object{poolNamed("0", frozen), byHand, failingIn("a", "a-0", "CloudError")}, "Machine a-0 InfrastructureReady", 1,
 		},
+		"prefers a deeper cause of a pool without a rollout to one that is replaced by hand": {
+			[]client.Object{byHand, onDelete("b"), removed, refused}, "SimMachine i Ready", 0,
+		},
+		"prefers a deeper cause of a pool that is replaced by hand too": {
+			[]client.Object{byHand, onDelete("b", rolling), removed, refused}, "SimMachine i Ready", 0,
+		},
+		"prefers a deeper cause of a pool that is replaced by hand to a freeze": {
+			[]client.Object{poolNamed("a", frozen), onDelete("b", rolling), removed, refused}, "SimMachine i Ready", 0,
+		},
+		"prefers a deeper cause of a pool whose rollout is paused": {[]client.Object{poolNamed("a", frozen), resumable, removed, refused}, "SimMachine i Ready", 0},
+		"prefers a pool without progress to one that is replaced by hand": {
+			[]client.Object{byHand, onDelete("b", overdue), failingIn("b", "b-0", "InstancePending")}, "MachineDeployment b Progressing", 1,
+		},
+		"prefers an annotation of a pool without a rollout to a rollout": {[]client.Object{poolNamed("a", rolling), onDelete("b", annotation)}, "MachineDeployment b AnnotationsValid", 1},
 		"prefers the pool that was not stopped": {
 			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},
