@@ -227,6 +227,10 @@ func (o owner) inProgress() *Finding {
 		rolling.Command = command("kubectl drover rollout resume machinedeployment/{name} --namespace {namespace}", o.ref)
 		return rolling
 	}
+	scalingUp := o.with(clusterv1.ScalingUpCondition, metav1.ConditionTrue)
+	if rolling != nil && o.onDelete && scalingUp != nil { // the last Machine that was deleted is not replaced yet
+		return scalingUp
+	}
 	if rolling != nil && o.onDelete {
 		rolling.Actor, rolling.Help = reason.Operator, "delete the Machines of the older template, one after another: the strategy OnDelete replaces each after that"
 		rolling.Command = command("kubectl get "+resource(object.Machine.GroupVersionKind)+" --namespace {namespace} -l "+clusterv1.MachineDeploymentNameLabel+"={name}", o.ref)
@@ -235,7 +239,7 @@ func (o owner) inProgress() *Finding {
 	for _, found := range []*Finding{
 		o.overdue(),
 		rolling,
-		o.with(clusterv1.ScalingUpCondition, metav1.ConditionTrue),
+		scalingUp,
 		o.with(clusterv1.ScalingDownCondition, metav1.ConditionTrue),
 		o.with(clusterv1.DeletingCondition, metav1.ConditionTrue),
 		o.with(clusterv1.AvailableCondition, metav1.ConditionFalse),

@@ -261,6 +261,7 @@ func TestProblemOfADeployment(t *testing.T) {
 		},
 		"is not that Machines are pending":             {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
 		"is that Machines are to be deleted by hand":   {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine.cluster.x-k8s.io --namespace n -l cluster.x-k8s.io/deployment-name=md"},
+		"is that the last one is not replaced yet":     {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "")}, true, clusterv1.ScalingUpCondition, ""},
 		"is a rollout without progress":                {[]metav1.Condition{rolling, overdue}, false, policyv1.ProgressingCondition, "?"},
 		"is no rollback where no rollout is under way": {[]metav1.Condition{overdue}, false, policyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},
 		"is that too few are available":                {[]metav1.Condition{unavailable}, false, clusterv1.AvailableCondition, "?"},
