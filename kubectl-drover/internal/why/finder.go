@@ -114,9 +114,11 @@ func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Findin
 	case clusterv1.MachineDeletingDrainingNodeReason:
 		return f.draining(ctx, m, found)
 	case clusterv1.MachineDeletingWaitingForVolumeDetachReason:
-		if _, err := f.offline(ctx, m, found, "waiting for the volumes", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation); err != nil {
+		if _, err := f.offline(ctx, m, found, "waiting for the volumes", "the annotation "+clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation); err != nil {
 			return nil, err
 		}
+	case clusterv1.MachineDeletingDeletingNodeReason:
+		return found, f.deletingNode(ctx, m, found)
 	case clusterv1.ObjectDoesNotExistReason:
 		if refused, err := f.notCreated(ctx, m, found); refused != nil || err != nil {
 			return refused, err

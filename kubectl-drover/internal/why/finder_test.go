@@ -123,16 +123,30 @@ func TestWhoContinuesADrain(t *testing.T) {
 	}
 }
 
+// TestWrongRuleInTheWayOfADeletion is met by a drain, and without one by the step that leaves out the volumes of pods that stay.
+func TestWrongRuleInTheWayOfADeletion(t *testing.T) {
+	t.Parallel()
+	const message = `MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`
+	for _, stage := range []string{clusterv1.MachineDeletingDrainingNodeReason, clusterv1.MachineDeletingWaitingForVolumeDetachReason} {
+		m := deleted(stage, message)
+		found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+		if err != nil || found.Actor != reason.Operator || !strings.HasPrefix(found.Help, "correct or delete the MachineDrainRule") {
+			t.Errorf("%s: got %+v, error %v", stage, found, err)
+		}
+	}
+}
+
 // TestStageOfADeletionWithoutConnection has the stages that need the workload cluster: what they wait for is not known then.
 func TestStageOfADeletionWithoutConnection(t *testing.T) {
 	t.Parallel()
-	for stage, annotation := range map[string]string{
+	for stage, skip := range map[string]string{
 		clusterv1.MachineDeletingDrainingNodeReason:           clusterv1.ExcludeNodeDrainingAnnotation,
 		clusterv1.MachineDeletingWaitingForVolumeDetachReason: clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
+		clusterv1.MachineDeletingDeletingNodeReason:           "spec.deletion.nodeDeletionTimeoutSeconds to 1 or more",
 	} {
 		m := deleted(stage, "")
 		found, err := finder(t, nil, m, cluster(unconnected)).machine(t.Context(), m)
-		if err != nil || !strings.HasPrefix(found.Help, "make the workload cluster answer; ") || !strings.HasSuffix(found.Help, annotation) || found.Command != "kubectl drover why cluster/c --namespace n" {
+		if err != nil || !strings.HasPrefix(found.Help, "make the workload cluster answer; ") || !strings.HasSuffix(found.Help, skip) || found.Command != "kubectl drover why cluster/c --namespace n" || strings.Contains(found.Meaning, "refuses") {
 			t.Errorf("%s: got %+v, error %v", stage, found, err)
 		}
 		if connected, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || strings.HasPrefix(connected.Help, "make the workload cluster answer; ") {

@@ -30,7 +30,7 @@ var budgetInMessage = regexp.MustCompile(`PodDisruptionBudgets? ((?:[a-z0-9.-]+/
 
 // draining adds what the workload cluster says about the PodDisruptionBudgets that block a drain.
 func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	offline, err := f.offline(ctx, m, found, "a drain", clusterv1.ExcludeNodeDrainingAnnotation)
+	offline, err := f.offline(ctx, m, found, "a drain", "the annotation "+clusterv1.ExcludeNodeDrainingAnnotation)
 	switch {
 	case err != nil:
 		return nil, err
@@ -61,17 +61,26 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	return found, nil
 }
 
-// offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that. annotation is
-// what the deletion goes on with without the step.
-func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step, annotation string) (bool, error) {
+// offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that. skip is
+// what is set for the deletion to go on without the step.
+func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step, skip string) (bool, error) {
 	down, err := f.disconnected(ctx, ReferenceOf(m))
 	if down == nil || err != nil {
 		return false, err
 	}
 	found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
-	found.Help = fmt.Sprintf("make the workload cluster answer; to go on without %s, set the annotation %s", step, annotation)
+	found.Help = fmt.Sprintf("make the workload cluster answer; to go on without %s, set %s", step, skip)
 	found.Command = command("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
 	return true, nil
+}
+
+// deletingNode adds that a Node cannot be deleted without a connection, which nobody refuses then.
+func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
+	offline, err := f.offline(ctx, m, found, "the deletion of the Node", "spec.deletion.nodeDeletionTimeoutSeconds to 1 or more")
+	if offline {
+		found.Meaning = "its Node cannot be deleted without a connection to the workload cluster"
+	}
+	return err
 }
 
 // endsByItself reports whether a drain waits for nothing but pods that end by themselves, and for those whose turn comes after
