@@ -143,12 +143,39 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	case first == nil, machine != nil && machine.needsAction():
 		first, others = machine, 0
 	}
-	if first == nil {
-		available := clusterIsNot(c, clusterv1.ClusterAvailableCondition) // by a gate of others, where nothing else is left
-		return cmp.Or(clusterAnnotations(c), unseen(ref, c, c.Status.ObservedGeneration), available), nil
+	if first != nil {
+		first.Others += others
 	}
-	first.Others += others
-	return first, nil
+	return orAside(c, first), nil
+}
+
+// orAside is what the workers of a Cluster wait for, or instead what they do not wait for, if they are well or go on by themselves.
+func orAside(c *clusterv1.Cluster, workers *Finding) *Finding {
+	if workers == nil {
+		available := clusterIsNot(c, clusterv1.ClusterAvailableCondition) // where nothing else is left
+		return cmp.Or(clusterAnnotations(c), unseen(referenceOfCluster(c), c, c.Status.ObservedGeneration), available)
+	}
+	if aside := cmp.Or(clusterAnnotations(c), closedGate(c)); aside != nil && !workers.needsAction() {
+		aside.Others = workers.Others + 1
+		return aside
+	}
+	return workers
+}
+
+// closedGate is that a Cluster is not available for a condition of its spec.availabilityGates; nil if it is, or
+// is not for another condition.
+func closedGate(c *clusterv1.Cluster) *Finding {
+	closed := slices.ContainsFunc(c.Spec.AvailabilityGates, func(gate clusterv1.ClusterAvailabilityGate) bool {
+		open := metav1.ConditionTrue
+		if gate.Polarity == clusterv1.NegativePolarityCondition {
+			open = metav1.ConditionFalse
+		}
+		return !meta.IsStatusConditionPresentAndEqual(c.Status.Conditions, gate.ConditionType, open)
+	})
+	if !closed {
+		return nil
+	}
+	return clusterIsNot(c, clusterv1.ClusterAvailableCondition)
 }
 
 func (f *Finder) deletedCluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, error) {

@@ -519,6 +519,39 @@ func TestClusterThatIsNotAvailable(t *testing.T) {
 	}
 }
 
+// TestGateOfAClusterIsNotHiddenByProgress, unlike workers that are not available while they are rolled out.
+func TestGateOfAClusterIsNotHiddenByProgress(t *testing.T) {
+	t.Parallel()
+	rolling := poolNamed("a", is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))
+	unavailable := is(clusterv1.ClusterAvailableCondition, "False", clusterv1.ClusterNotAvailableReason, "")
+	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", droverpolicyv1.InvalidValueReason, "")
+	positive, negative := clusterv1.ClusterAvailabilityGate{ConditionType: "Gate"}, clusterv1.ClusterAvailabilityGate{ConditionType: "Gate", Polarity: clusterv1.NegativePolarityCondition}
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		gate       clusterv1.ClusterAvailabilityGate
+		pool       *clusterv1.MachineDeployment
+		want       string
+	}{
+		"is closed":                        {[]metav1.Condition{unavailable, is("Gate", "False", "X", "")}, positive, rolling, "Cluster c Available 1"},
+		"is not reported":                  {[]metav1.Condition{unavailable}, positive, rolling, "Cluster c Available 1"},
+		"is closed by True":                {[]metav1.Condition{unavailable, is("Gate", "True", "X", "")}, negative, rolling, "Cluster c Available 1"},
+		"is open":                          {[]metav1.Condition{unavailable, is("Gate", "True", "X", "")}, positive, rolling, "MachineDeployment a RollingOut 0"},
+		"is open by False":                 {[]metav1.Condition{unavailable, is("Gate", "False", "X", "")}, negative, rolling, "MachineDeployment a RollingOut 0"},
+		"is closed beside a freeze":        {[]metav1.Condition{unavailable}, positive, poolNamed("a", is(droverpolicyv1.FrozenCondition, "True", droverpolicyv1.OvershootReason, "")), "MachineDeployment a Frozen 0"},
+		"is open, and an annotation wrong": {[]metav1.Condition{annotation, is("Gate", "True", "X", "")}, positive, rolling, "Cluster c AnnotationsValid 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := cluster(test.conditions...)
+			c.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{test.gate}
+			answer, err := finder(t, nil, c, test.pool).Answer(t.Context(), object.Cluster, key("c"))
+			if found := answer.Finding; err != nil || found == nil || fmt.Sprint(found.Object, " ", found.Condition.Type, " ", found.Others) != test.want {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}
+
 // TestMachineOfAClusterWithoutADeployment counts, as one of a control plane does, and an annotation comes after it.
 func TestMachineOfAClusterWithoutADeployment(t *testing.T) {
 	t.Parallel()
