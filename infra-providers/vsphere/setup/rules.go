@@ -26,14 +26,14 @@ func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 			return name != "" && !inRule(cluster, name, vm) || vm.Record.Group != "" && !inGroup(cluster, vm)
 		},
 		prepare: func(cluster vcenter.Cluster) (err error) {
-			if name != "" { // all members are added at once, so that a hundred new ones need one change
+			if name != "" && !inRule(cluster, name, vm) { // all members are added at once, so that a hundred new ones need one change
 				members, err = s.members(ctx, client, cluster, name)
 			}
 			return err
 		},
 		wanted: func(cluster vcenter.Cluster) (*types.ClusterConfigSpecEx, error) {
 			spec := &types.ClusterConfigSpecEx{}
-			if name != "" && !inRule(cluster, name, vm) {
+			if name != "" && members != nil && !inRule(cluster, name, vm) {
 				if rule := ruleChange(cluster.Rule(name), name, members); rule != nil {
 					spec.RulesSpec = append(spec.RulesSpec, *rule)
 				}
