@@ -312,7 +312,8 @@ func firstOf(owners []owner, machines map[string]*worst) int {
 	for _, preferred := range []func(owner) bool{
 		func(o owner) bool { return o.needsAction(machines[o.key]) && !o.stoppedOnPurpose(machines[o.key]) },
 		func(o owner) bool {
-			return !o.stoppedOnPurpose(machines[o.key]) && o.remaining() != nil && o.remaining().needsAction()
+			found := o.remaining()
+			return found != nil && found.needsAction() && !o.machinesStopped() && (found.isAside() || !o.stoppedOnPurpose(machines[o.key]))
 		},
 		func(o owner) bool { return o.needsAction(machines[o.key]) },
 		func(o owner) bool { return o.unseen != nil },

@@ -113,8 +113,10 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 			return o.unseen, nil
 		}
 		return found, f.reviewUndo(ctx, o, found)
-	case overdue == nil && o.unseen != nil && !found.needsAction():
-		return o.unseen, nil
+	case overdue == nil && !found.needsAction() && o.aside() != nil:
+		aside := o.aside()
+		aside.Others = found.Others + 1
+		return aside, nil
 	case overdue == nil:
 		return found, f.offerUndo(ctx, o, found)
 	case found.machine.DeletionTimestamp.IsZero():
@@ -198,10 +200,22 @@ func (f *Finder) collect(ctx context.Context, ref Reference, to func(*clusterv1.
 }
 
 // remaining is what an owner is about without a Machine that is not well. Nothing waits for a rollback that failed, an annotation
-// that is not understood, or a spec that no manager has seen.
+// that is not understood, or a spec that no manager has seen; an annotation is named before what continues without it.
 func (o owner) remaining() *Finding {
-	return cmp.Or(o.rollbackFailed(), o.inProgress(), o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse))
+	going := o.inProgress()
+	if going != nil && going.needsAction() && !o.continuedByHand() {
+		return cmp.Or(o.rollbackFailed(), going)
+	}
+	return cmp.Or(o.rollbackFailed(), o.invalid(), going)
 }
+
+// invalid is an annotation that is not understood.
+func (o owner) invalid() *Finding {
+	return o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse)
+}
+
+// aside is a spec that no manager has seen, or an annotation that is not understood: Drover continues with neither.
+func (o owner) aside() *Finding { return cmp.Or(o.unseen, o.invalid()) }
 
 // isAside reports whether a finding about an owner is one that no Machine waits for.
 func (f *Finding) isAside() bool {

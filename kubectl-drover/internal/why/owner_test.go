@@ -218,6 +218,10 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 			[]client.Object{byHand, onDelete("b", overdue), failingIn("b", "b-0", "InstancePending")}, "MachineDeployment b Progressing", 1,
 		},
 		"prefers an annotation of a pool without a rollout to a rollout": {[]client.Object{poolNamed("a", rolling), onDelete("b", annotation)}, "MachineDeployment b AnnotationsValid", 1},
+		"prefers an annotation of a pool that is replaced by hand":       {[]client.Object{poolNamed("a", frozen), onDelete("b", rolling, annotation)}, "MachineDeployment b AnnotationsValid", 1},
+		"prefers an annotation to a Machine that Drover continues": {
+			[]client.Object{poolNamed("a", annotation), booting}, "MachineDeployment a AnnotationsValid", 1,
+		},
 		"prefers the pool that was not stopped": {
 			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},

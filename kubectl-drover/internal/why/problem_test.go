@@ -246,6 +246,7 @@ func TestProblemOfADeployment(t *testing.T) {
 	}
 	unavailable := is(clusterv1.AvailableCondition, "False", clusterv1.MachineDeploymentNotAvailableReason, "")
 	frozen := is(policyv1.FrozenCondition, "True", "FrozenByAnnotation", "")
+	invalid := is(policyv1.AnnotationsValidCondition, "False", "InvalidValue", "")
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
 		onDelete   bool
@@ -259,12 +260,15 @@ func TestProblemOfADeployment(t *testing.T) {
 		"is a quota": {
 			[]metav1.Condition{rolling, scaling(policyv1.BlockedReason, "Scaling up is blocked: exceeded quota: machines")}, false, clusterv1.ScalingUpCondition, "kubectl describe resourcequota --namespace n",
 		},
-		"is not that Machines are pending":             {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
-		"is that Machines are to be deleted by hand":   {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine.cluster.x-k8s.io --namespace n -l cluster.x-k8s.io/deployment-name=md"},
-		"is that the last one is not replaced yet":     {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "")}, true, clusterv1.ScalingUpCondition, ""},
-		"is a rollout without progress":                {[]metav1.Condition{rolling, overdue}, false, policyv1.ProgressingCondition, "?"},
-		"is no rollback where no rollout is under way": {[]metav1.Condition{overdue}, false, policyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},
-		"is that too few are available":                {[]metav1.Condition{unavailable}, false, clusterv1.AvailableCondition, "?"},
+		"is not that Machines are pending":               {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
+		"is that Machines are to be deleted by hand":     {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine.cluster.x-k8s.io --namespace n -l cluster.x-k8s.io/deployment-name=md"},
+		"is that the last one is not replaced yet":       {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "")}, true, clusterv1.ScalingUpCondition, ""},
+		"is a rollout without progress":                  {[]metav1.Condition{rolling, overdue}, false, policyv1.ProgressingCondition, "?"},
+		"is no rollback where no rollout is under way":   {[]metav1.Condition{overdue}, false, policyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},
+		"is an annotation before a rollout that goes on": {[]metav1.Condition{rolling, invalid}, false, policyv1.AnnotationsValidCondition, "?"},
+		"is an annotation before a rollout by hand":      {[]metav1.Condition{rolling, invalid}, true, policyv1.AnnotationsValidCondition, "?"},
+		"is a rollout without progress before that":      {[]metav1.Condition{rolling, overdue, invalid}, false, policyv1.ProgressingCondition, "?"},
+		"is that too few are available":                  {[]metav1.Condition{unavailable}, false, clusterv1.AvailableCondition, "?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
