@@ -133,10 +133,15 @@ func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 
 // hasLaterSize reports whether the size annotations of a were written later than those of b, as far as that is known.
 func hasLaterSize(a, b *clusterv1.MachineSet) bool {
-	if hasA, hasB := ptr.Deref(a.Spec.Replicas, 0) > 0, ptr.Deref(b.Spec.Replicas, 0) > 0; hasA != hasB {
-		return hasA
+	if writtenA, writtenB := isSized(a), isSized(b); writtenA != writtenB {
+		return writtenA
 	}
 	return revision.Of(a) > revision.Of(b)
+}
+
+// isSized reports whether the size annotations of a MachineSet are written whenever the size changes.
+func isSized(ms *clusterv1.MachineSet) bool {
+	return ptr.Deref(ms.Spec.Replicas, 0) > 0 && ms.DeletionTimestamp.IsZero()
 }
 
 // sizeAnnotationsOf reads the size annotations of a MachineSet; an invalid number counts as absent.

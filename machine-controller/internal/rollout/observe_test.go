@@ -37,6 +37,8 @@ func TestLastReplicas(t *testing.T) {
 	}
 	none := stamped("b", 0, "2", "0")
 	none.Annotations[clusterv1.MaxReplicasAnnotation] = "0"
+	deleted := stamped("b", 10, "1", "10")
+	deleted.DeletionTimestamp = new(metav1.NewTime(noon))
 	for name, test := range map[string]struct {
 		sets []*clusterv1.MachineSet
 		want *int32
@@ -45,6 +47,7 @@ func TestLastReplicas(t *testing.T) {
 		"it is of a set with replicas though an empty one is newer": {
 			[]*clusterv1.MachineSet{stamped("a", 0, "3", "3"), stamped("b", 10, "2", "10"), stamped("c", 1, "1", "9")}, new(int32(10)),
 		},
+		"it is not of a set that is deleted":                     {[]*clusterv1.MachineSet{stamped("a", 0, "2", "5"), deleted}, new(int32(5))},
 		"it is unknown without a set":                            {},
 		"it is what the newest set was written for":              {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
 		"it is nothing where the set was written for":            {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
