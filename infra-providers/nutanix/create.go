@@ -92,7 +92,7 @@ func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[Instanc
 // what was requested alone; a refusal begins no task, and that of a creation is not counted. Errors are those of package prism.
 func (d *Driver) send(id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
 	unanswered, known := d.creations.Get(id, object)
-	known = known && d.creations.MayAppear(unanswered)
+	known = known && (unanswered.Operation != "" || d.clock.Since(unanswered.Sent) < creationTime)
 	series := seriesOf(id, object, content)
 	key := requestID(id, object, content, d.creations.Attempt(id, series))
 	if known && unanswered.Key != key {

@@ -236,7 +236,7 @@ func (d *Driver) search(ctx context.Context, id driver.Identity) ([]virtualMachi
 func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation inflight.Creation) ([]virtualMachine, error) {
 	if creation.Operation == "" {
 		if d.clock.Since(creation.Sent) < creationTime {
-			return nil, &driver.UnfinishedError{Err: errNotListedYet}
+			return nil, errNotListedYet
 		}
 		return nil, nil
 	}

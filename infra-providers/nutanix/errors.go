@@ -19,7 +19,7 @@ import (
 )
 
 // errNotListedYet means that Prism Central may have a virtual machine that it does not list yet.
-var errNotListedYet = errors.New("the virtual machine was requested a moment ago and Prism Central does not list it yet")
+var errNotListedYet = &driver.UnfinishedError{Err: errors.New("the virtual machine was requested and Prism Central does not list it yet")}
 
 // errCreationUnknown means that an earlier process may have requested a virtual machine that is not listed yet.
 var errCreationUnknown = &driver.UnfinishedError{

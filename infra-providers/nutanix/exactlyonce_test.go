@@ -249,6 +249,25 @@ func TestAbsenceIsNotConcludedEarly(t *testing.T) {
 	}
 }
 
+// TestRefusalLongAfterALostAnswer: Prism Central may have carried out the request that it did not answer.
+func TestRefusalLongAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 1000, ListDelay: 1000})
+	d, req := w.connect(t), newRequest(identity, newConfig(t, unchanged))
+	for w.cloud.Counts()["POST vms"] == 0 {
+		w.cloud.FailNext(nutanixfake.Fault{Lost: true})
+		_, _ = d.Create(t.Context(), req)
+	}
+	w.clock.Advance(3 * time.Minute)
+	w.cloud.RefuseNextCreation(nutanixfake.Fault{Status: http.StatusTooManyRequests, Group: "RATE_LIMIT_EXCEEDED"})
+	if _, err := d.Create(t.Context(), req); !driver.IsRateLimited(err) {
+		t.Fatalf("creating: got %v", err)
+	}
+	if err := d.Delete(t.Context(), identity); !driver.IsUnfinished(err) {
+		t.Errorf("deleting: got %v", err)
+	}
+}
+
 // TestCreationThatTakesHours is not forgotten while its task is read.
 func TestCreationThatTakesHours(t *testing.T) {
 	t.Parallel()
