@@ -193,44 +193,64 @@ func TestProtectedOldSetIsReported(t *testing.T) {
 	}
 }
 
-// TestRefusedPartOfAStepIsReported has a step that lowers the old MachineSet, which may not be changed, and raises the current one,
-// which succeeds. The cache shows that later; the conditions are the same before and after.
-func TestRefusedPartOfAStepIsReported(t *testing.T) {
-	t.Parallel()
+// protectedStep is the first step of a rolling update whose old MachineSet, with three available Machines, may not be changed.
+type protectedStep struct {
+	*Reconciler
+	md           *clusterv1.MachineDeployment
+	old, current *clusterv1.MachineSet
+	policy       *protection
+}
+
+func newProtectedStep(t *testing.T, maxUnavailable int32) *protectedStep {
+	t.Helper()
 	md := selecting()
 	md.Spec.Rollout.Strategy.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
-	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
-	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
-	old.Spec.Replicas, current.Spec.Replicas = new(int32(3)), new(int32(0))
-	current.Annotations[clusterv1.RevisionAnnotation] = "7"
-	policy := &protection{names: []string{"old"}}
-	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
-	r.setUp()
-	r.follow(t, old)
-	r.follow(t, current)
-	r.get(t, md)
-	stale := current.DeepCopy()
-	available := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: old.UID, Controller: new(true)}}}}
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(maxUnavailable))
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(1))
+	f := &protectedStep{md: md, old: setOf(md, "old", "v1.36.1"), current: setOf(md, "current", md.Spec.Template.Spec.Version), policy: &protection{names: []string{"old"}}}
+	f.old.Spec.Replicas, f.current.Spec.Replicas = new(int32(3)), new(int32(0))
+	f.current.Annotations[clusterv1.RevisionAnnotation] = "7"
+	f.Reconciler = reconcilerWith(t, f.policy.funcs(), testenv.Cluster(""), md, f.old, f.current)
+	f.setUp()
+	f.follow(t, f.old)
+	f.follow(t, f.current)
+	f.get(t, md)
+	return f
+}
+
+// rollOut takes the step while the cache shows that state of the current MachineSet, and sets the conditions.
+func (f *protectedStep) rollOut(t *testing.T, cached *clusterv1.MachineSet) (rollingOut statusAndReason, err error) {
+	t.Helper()
+	available := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: f.old.UID, Controller: new(true)}}}}
 	conditions.Set(available, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionTrue, Reason: "Test"})
-	for i, cached := range []*clusterv1.MachineSet{current, stale, current} {
+	s := &state{
+		deployment: f.md, cluster: testenv.Cluster(f.md.Namespace), sets: []*clusterv1.MachineSet{f.old.DeepCopy(), cached.DeepCopy()},
+		machines: []*clusterv1.Machine{available, available, available},
+	}
+	for _, set := range s.sets { // nothing changes in place
+		inplace.PropagateToMachineSet(set, f.md)
+	}
+	_, err = f.Reconciler.rollOut(t.Context(), s)
+	setStatus(s, f.Clock.Now())
+	return statusAndReasonOf(f.md, clusterv1.MachineDeploymentRollingOutCondition), err
+}
+
+// TestRefusedPartOfAStepIsReported has a step that lowers the old MachineSet, and raises the current one, which succeeds. The cache
+// shows that later; the conditions are the same before and after.
+func TestRefusedPartOfAStepIsReported(t *testing.T) {
+	t.Parallel()
+	f := newProtectedStep(t, 1)
+	stale := f.current.DeepCopy()
+	for i, cached := range []*clusterv1.MachineSet{f.current, stale, f.current} {
 		if i != 1 {
-			r.get(t, cached)
+			f.get(t, cached)
 		}
-		s := &state{
-			deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old.DeepCopy(), cached.DeepCopy()},
-			machines: []*clusterv1.Machine{available, available, available},
-		}
-		for _, set := range s.sets { // nothing changes in place
-			inplace.PropagateToMachineSet(set, md)
-		}
-		_, err := r.rollOut(t.Context(), s)
-		setStatus(s, r.Clock.Now())
-		got := statusAndReasonOf(md, clusterv1.MachineDeploymentRollingOutCondition)
-		if (err != nil) != (i == 0) || policy.refusals != 1 || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
-			t.Errorf("pass %d: RollingOut is %+v, %d attempts, error %v", i, got, policy.refusals, err)
+		got, err := f.rollOut(t, cached)
+		if (err != nil) != (i == 0) || f.policy.refusals != 1 || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+			t.Errorf("pass %d: RollingOut is %+v, %d attempts, error %v", i, got, f.policy.refusals, err)
 		}
 	}
-	if r.get(t, current); *current.Spec.Replicas == 0 {
+	if f.get(t, f.current); *f.current.Spec.Replicas == 0 {
 		t.Error("the current MachineSet is not scaled")
 	}
 }
@@ -302,38 +322,16 @@ func TestEmptySetIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestRefusedRecordDelaysNoStep has an old MachineSet that may not be changed, whose size stays for now: the current one gets its place
-// at once.
+// TestRefusedRecordDelaysNoStep: the size of the old MachineSet stays for now, and the current one gets its place at once.
 func TestRefusedRecordDelaysNoStep(t *testing.T) {
 	t.Parallel()
-	md := selecting()
-	md.Spec.Rollout.Strategy.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
-	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable, md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0)), new(intstr.FromInt32(1))
-	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", md.Spec.Template.Spec.Version)
-	old.Spec.Replicas, current.Spec.Replicas = new(int32(3)), new(int32(0))
-	current.Annotations[clusterv1.RevisionAnnotation] = "7"
-	policy := &protection{names: []string{"old"}}
-	r := reconcilerWith(t, policy.funcs(), testenv.Cluster(""), md, old, current)
-	r.setUp()
-	r.follow(t, old)
-	r.follow(t, current)
-	r.get(t, md)
-	r.refused.Set(md.UID, refusal{generation: md.Generation, notApplied: errors.New("it is protected")})
-	available := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: old.UID, Controller: new(true)}}}}
-	conditions.Set(available, metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionTrue, Reason: "Test"})
-	for _, set := range []*clusterv1.MachineSet{old, current} { // nothing changes in place
-		inplace.PropagateToMachineSet(set, md)
+	f := newProtectedStep(t, 0)
+	f.refused.Set(f.md.UID, refusal{generation: f.md.Generation, notApplied: errors.New("it is protected")})
+	got, err := f.rollOut(t, f.current)
+	if f.get(t, f.current); err != nil || *f.current.Spec.Replicas != 1 || f.policy.refusals > 0 {
+		t.Errorf("the current MachineSet has %d replicas, %d attempts, error %v", *f.current.Spec.Replicas, f.policy.refusals, err)
 	}
-	s := &state{
-		deployment: md, cluster: testenv.Cluster(md.Namespace), sets: []*clusterv1.MachineSet{old, current},
-		machines: []*clusterv1.Machine{available, available, available},
-	}
-	_, err := r.rollOut(t.Context(), s)
-	if r.get(t, current); err != nil || *current.Spec.Replicas != 1 || policy.refusals > 0 {
-		t.Errorf("the current MachineSet has %d replicas, %d attempts, error %v", *current.Spec.Replicas, policy.refusals, err)
-	}
-	setStatus(s, r.Clock.Now())
-	if got := statusAndReasonOf(md, clusterv1.MachineDeploymentRollingOutCondition); got.Reason == policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+	if got.Reason == policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
 		t.Errorf("RollingOut is %+v, want the refusal beside what is awaited", got)
 	}
 }
