@@ -100,7 +100,9 @@ func TestWhoContinuesADrain(t *testing.T) {
 		want    reason.Actor
 		fact    string
 	}{
-		"is Drover where pods end by themselves":        {"Draining:\n* Pod a/b: waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.Drover, ""},
+		"is Drover where pods end by themselves":        {"Draining:\n* Pod a/b: waiting for completion", cluster(), reason.Drover, ""},
+		"is somebody where one does not end for long":   {"Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.WorkloadAdmin, ""},
+		"is somebody where a Namespace stays for long":  {"Draining:\n* Pod a/b: the Namespace is being deleted, waiting for kube-controller-manager", cluster(), reason.WorkloadAdmin, ""},
 		"is Drover where others follow by drain order":  {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: later, by drain order", cluster(), reason.Drover, ""},
 		"is somebody where one eviction is refused":     {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
 		"is the operator where a rule is wrong":         {`MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`, cluster(), reason.Operator, ""},
@@ -120,6 +122,17 @@ func TestWhoContinuesADrain(t *testing.T) {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
+	}
+}
+
+// TestPodsHaveTimeToEnd: a drain has just begun, of a Machine that was deleted an hour ago.
+func TestPodsHaveTimeToEnd(t *testing.T) {
+	t.Parallel()
+	m := deleted(clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them")
+	m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(time.Minute)}
+	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+	if err != nil || found.Actor != reason.Drover {
+		t.Errorf("got %+v, error %v", found, err)
 	}
 }
 

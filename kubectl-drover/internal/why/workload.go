@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -35,14 +36,12 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	case err != nil:
 		return nil, err
 	case offline:
+		found.Actor = reason.WorkloadAdmin
 		return found, nil
 	}
+	found.reviewDrain(m, f.Now)
 	names := budgetsIn(found.Condition.Message)
 	if len(names) == 0 {
-		if endsByItself(found.Condition.Message) {
-			found.Actor = reason.Drover
-			found.Help = "it goes on when the pods have ended"
-		}
 		return found, nil
 	}
 	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
@@ -83,11 +82,36 @@ func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *
 	return err
 }
 
+// What the message of a drain contains about a Pod that is being deleted, or whose Namespace is.
+const (
+	pastKubelet   = "waiting for the kubelet to end them"
+	pastNamespace = "the Namespace is being deleted"
+)
+
+// maxPodDeletion is how long a drain may wait for Pods that are being deleted until somebody should look: few have a longer grace period.
+const maxPodDeletion = 30 * time.Minute
+
+// reviewDrain makes a drain that waits for nothing but Pods that end by themselves one that needs action, once one that is being
+// deleted has taken too long.
+func (f *Finding) reviewDrain(m *clusterv1.Machine, now time.Time) {
+	began := f.Condition.LastTransitionTime.Time
+	if deletion := m.Status.Deletion; deletion != nil && !deletion.NodeDrainStartTime.IsZero() {
+		began = deletion.NodeDrainStartTime.Time
+	}
+	message := f.Condition.Message
+	if f.Actor != reason.Drover || now.Sub(began) <= maxPodDeletion || !strings.Contains(message, pastKubelet) && !strings.Contains(message, pastNamespace) {
+		return
+	}
+	f.Actor = reason.WorkloadAdmin
+	f.Help = "see what keeps the pods that are being deleted: their finalizers, the kubelet of the Node and its volumes, or the conditions of their Namespace; " +
+		"to go on without, set spec.deletion.nodeDrainTimeoutSeconds or the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
+}
+
 // endsByItself reports whether a drain waits for nothing but pods that end by themselves, and for those whose turn comes after
 // them: no line of its message is about another cause, as an eviction that is refused.
 func endsByItself(message string) bool {
 	causes := []string{
-		"waiting for the kubelet to end them", "waiting for completion", "the Namespace is being deleted",
+		pastKubelet, "waiting for completion", pastNamespace,
 		"next when the volumes of the Pod before are detached", "next, limited per pass", "later, by drain order",
 	}
 	lines := strings.Split(message, "\n* ")[1:]
