@@ -214,8 +214,9 @@ func (o owner) invalid() *Finding {
 	return o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse)
 }
 
-// aside is a spec that no manager has seen, or an annotation that is not understood: Drover continues with neither.
-func (o owner) aside() *Finding { return cmp.Or(o.unseen, o.invalid()) }
+// aside is a rollback that failed, a spec that no manager has seen, or an annotation that is not understood: Drover continues with
+// none of them.
+func (o owner) aside() *Finding { return cmp.Or(o.rollbackFailed(), o.unseen, o.invalid()) }
 
 // isAside reports whether a finding about an owner is one that no Machine waits for.
 func (f *Finding) isAside() bool {

@@ -221,7 +221,10 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 			[]client.Object{byHand, onDelete("b", overdue), failingIn("b", "b-0", "InstancePending")}, "MachineDeployment b Progressing", 1,
 		},
 		"prefers an annotation of a pool without a rollout to a rollout": {[]client.Object{poolNamed("a", rolling), onDelete("b", annotation)}, "MachineDeployment b AnnotationsValid", 1},
-		"prefers an annotation of a pool that is replaced by hand":       {[]client.Object{poolNamed("a", frozen), onDelete("b", rolling, annotation)}, "MachineDeployment b AnnotationsValid", 1},
+		"prefers a rollback that failed to a Machine that Drover continues": {
+			[]client.Object{poolNamed("a", rolling, is(droverpolicyv1.RolledBackCondition, "False", "RevisionNotFound", "")), booting}, "MachineDeployment a RolledBack", 1,
+		},
+		"prefers an annotation of a pool that is replaced by hand": {[]client.Object{poolNamed("a", frozen), onDelete("b", rolling, annotation)}, "MachineDeployment b AnnotationsValid", 1},
 		"prefers an annotation to a Machine that Drover continues": {
 			[]client.Object{poolNamed("a", annotation), booting}, "MachineDeployment a AnnotationsValid", 1,
 		},

@@ -82,28 +82,31 @@ func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *
 	return err
 }
 
-// What the message of a drain contains about a Pod that is being deleted, or whose Namespace is.
+// What the message of a drain contains about a Pod that is being deleted, or whose Namespace is, or that ends by itself.
 const (
 	pastKubelet   = "waiting for the kubelet to end them"
 	pastNamespace = "the Namespace is being deleted"
+	completion    = "waiting for completion"
 )
 
-// maxPodDeletion is how long a drain may wait for Pods that are being deleted until somebody should look: few have a longer grace period.
+// maxPodDeletion is how long a drain may wait for Pods that are being deleted, and for volumes, until somebody should look: few Pods
+// have a longer grace period.
 const maxPodDeletion = 30 * time.Minute
 
 // reviewDrain makes a drain that waits for nothing but Pods that end by themselves one that needs action, once one that is being
-// deleted has taken too long.
+// deleted, or the volume of one that has ended, has taken too long. A Pod may run for any time until its completion.
 func (f *Finding) reviewDrain(m *clusterv1.Machine, now time.Time) {
 	began := f.Condition.LastTransitionTime.Time
 	if deletion := m.Status.Deletion; deletion != nil && !deletion.NodeDrainStartTime.IsZero() {
 		began = deletion.NodeDrainStartTime.Time
 	}
 	message := f.Condition.Message
-	if f.Actor != reason.Drover || now.Sub(began) <= maxPodDeletion || !strings.Contains(message, pastKubelet) && !strings.Contains(message, pastNamespace) {
+	deleted := strings.Contains(message, pastKubelet) || strings.Contains(message, pastNamespace)
+	if f.Actor != reason.Drover || now.Sub(began) <= maxPodDeletion || !deleted && strings.Contains(message, completion) {
 		return
 	}
 	f.Actor = reason.WorkloadAdmin
-	f.Help = "see what keeps the pods that are being deleted: their finalizers, the kubelet of the Node and its volumes, or the conditions of their Namespace; " +
+	f.Help = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace; " +
 		"to go on without, set spec.deletion.nodeDrainTimeoutSeconds or the annotation " + clusterv1.ExcludeNodeDrainingAnnotation
 }
 
@@ -111,7 +114,7 @@ func (f *Finding) reviewDrain(m *clusterv1.Machine, now time.Time) {
 // them: no line of its message is about another cause, as an eviction that is refused.
 func endsByItself(message string) bool {
 	causes := []string{
-		pastKubelet, "waiting for completion", pastNamespace,
+		pastKubelet, completion, pastNamespace,
 		"next when the volumes of the Pod before are detached", "next, limited per pass", "later, by drain order",
 	}
 	lines := strings.Split(message, "\n* ")[1:]
