@@ -133,7 +133,7 @@ func (f *Finder) cluster(ctx context.Context, c *clusterv1.Cluster) (*Finding, e
 	machine := (*Finding)(nil)
 	switch {
 	case first == nil || !first.needsAction() || first.isAside(): // the cause may be deeper than the conditions of Machines
-		machine, err = f.anyMachine(ctx, ref)
+		machine, err = f.anyMachine(ctx, ref, func(*clusterv1.Machine) bool { return true })
 	case rest != nil:
 		machine, err = f.worstMachine(ctx, rest)
 	}
@@ -187,11 +187,7 @@ func (f *Finder) deletedCluster(ctx context.Context, c *clusterv1.Cluster) (*Fin
 		return notDeleted(ref, *c.DeletionTimestamp), nil
 	}
 	// A Machine that is not being deleted yet says nothing about the deletion.
-	w, err := f.worstOf(ctx, ref, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
-	if err != nil {
-		return nil, err
-	}
-	found, err := f.worstMachine(ctx, w)
+	found, err := f.anyMachine(ctx, ref, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
 	if err != nil || found != nil && found.needsAction() {
 		return found, err
 	}
@@ -223,10 +219,10 @@ func holdsDeletion(c *clusterv1.Cluster) *Finding {
 	return nil
 }
 
-// anyMachine is what most Machines of a Cluster wait for.
-func (f *Finder) anyMachine(ctx context.Context, ref Reference) (*Finding, error) {
-	w := &worst{}
-	if err := f.collect(ctx, ref, func(*clusterv1.Machine) *worst { return w }); err != nil {
+// anyMachine is what most of those Machines of a Cluster wait for that count.
+func (f *Finder) anyMachine(ctx context.Context, ref Reference, counts func(*clusterv1.Machine) bool) (*Finding, error) {
+	w, err := f.worstOf(ctx, ref, counts)
+	if err != nil {
 		return nil, err
 	}
 	return f.worstMachine(ctx, w)

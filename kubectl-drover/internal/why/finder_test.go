@@ -100,19 +100,19 @@ func TestWhoContinuesADrain(t *testing.T) {
 		want    reason.Actor
 		fact    string
 	}{
-		"is Drover where pods end by themselves":      {"Draining:\n* Pod a/b: waiting for completion", cluster(), reason.Drover, ""},
-		"is somebody where one does not end for long": {"Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.WorkloadAdmin, ""},
-		"is somebody where a volume stays for long": {
+		"is Drover where pods end by themselves":               {"Draining:\n* Pod a/b: waiting for completion", cluster(), reason.Drover, ""},
+		"is the administrator where one does not end for long": {"Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.WorkloadAdmin, ""},
+		"is the administrator where a volume stays for long": {
 			"Draining:\n* Pod a/b: next when the volumes of the Pod before are detached, still attached: PersistentVolumeClaim a/data", cluster(), reason.WorkloadAdmin, "",
 		},
-		"is somebody where nothing ends":                {"Draining:\n* Pod a/b: next, limited per pass", cluster(), reason.WorkloadAdmin, ""},
-		"is somebody where a Namespace stays for long":  {"Draining:\n* Pod a/b: the Namespace is being deleted, waiting for kube-controller-manager", cluster(), reason.WorkloadAdmin, ""},
-		"is Drover where others follow by drain order":  {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: later, by drain order", cluster(), reason.Drover, ""},
-		"is somebody where one eviction is refused":     {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
-		"is the operator where a rule is wrong":         {`MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`, cluster(), reason.Operator, ""},
-		"is somebody without a line about a pod":        {"Draining", cluster(), reason.WorkloadAdmin, ""},
-		"is somebody while there is no connection":      {"Draining:\n* Pod a/b: waiting for completion", cluster(unconnected), reason.WorkloadAdmin, "The Cluster is not well: the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it"},
-		"is not changed by a Cluster that is not there": {"Draining:\n* Pod a/b: waiting for completion", nil, reason.Drover, ""},
+		"is the administrator where nothing ends":               {"Draining:\n* Pod a/b: next, limited per pass", cluster(), reason.WorkloadAdmin, ""},
+		"is the administrator where a Namespace stays for long": {"Draining:\n* Pod a/b: the Namespace is being deleted, waiting for kube-controller-manager", cluster(), reason.WorkloadAdmin, ""},
+		"is Drover where others follow by drain order":          {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: later, by drain order", cluster(), reason.Drover, ""},
+		"is somebody where one eviction is refused":             {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
+		"is the operator where a rule is wrong":                 {`MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`, cluster(), reason.Operator, ""},
+		"is somebody without a line about a pod":                {"Draining", cluster(), reason.WorkloadAdmin, ""},
+		"is somebody while there is no connection":              {"Draining:\n* Pod a/b: waiting for completion", cluster(unconnected), reason.WorkloadAdmin, "The Cluster is not well: the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it"},
+		"is not changed by a Cluster that is not there":         {"Draining:\n* Pod a/b: waiting for completion", nil, reason.Drover, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -106,15 +106,14 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 	if err != nil {
 		return nil, err
 	}
-	overdue := o.overdue()
+	overdue, aside := o.overdue(), o.aside()
 	switch {
 	case found == nil:
 		if found = o.remaining(); o.unseen != nil && (found == nil || !found.needsAction()) {
 			return o.unseen, nil
 		}
 		return found, f.reviewUndo(ctx, o, found)
-	case overdue == nil && !found.needsAction() && o.aside() != nil:
-		aside := o.aside()
+	case overdue == nil && !found.needsAction() && aside != nil:
 		aside.Others = found.Others + 1
 		return aside, nil
 	case overdue == nil:

@@ -73,7 +73,7 @@ func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Findi
 	return true, nil
 }
 
-// deletingNode adds that a Node cannot be deleted without a connection, which nobody refuses then.
+// deletingNode adds that a Node cannot be deleted without a connection, which is no refusal then.
 func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
 	offline, err := f.offline(ctx, m, found, "the deletion of the Node", "spec.deletion.nodeDeletionTimeoutSeconds to 1 or more")
 	if offline {
@@ -89,8 +89,8 @@ const (
 	completion    = "waiting for completion"
 )
 
-// maxPodDeletion is how long a drain may wait for Pods that are being deleted, and for volumes, until somebody should look: few Pods
-// have a longer grace period.
+// maxPodDeletion is how long a drain may wait for Pods that are being deleted, and for volumes, until its administrator should look: few
+// Pods have a longer grace period.
 const maxPodDeletion = 30 * time.Minute
 
 // reviewDrain makes a drain that waits for nothing but Pods that end by themselves one that needs action, once one that is being
