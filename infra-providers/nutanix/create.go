@@ -92,7 +92,7 @@ func (d *Driver) requestVM(ctx context.Context, req driver.CreateRequest[Instanc
 // what was requested alone; a refusal begins no task, and that of a creation is not counted. Errors are those of package prism.
 func (d *Driver) send(id driver.Identity, object string, content any, call func(requestID string) (prism.Begun, error)) error {
 	unanswered, known := d.creations.Get(id, object)
-	known = known && (unanswered.Operation != "" || d.clock.Since(unanswered.Sent) < creationTime)
+	known = known && d.mayAppear(unanswered)
 	series := seriesOf(id, object, content)
 	key := requestID(id, object, content, d.creations.Attempt(id, series))
 	if known && unanswered.Key != key {
@@ -115,6 +115,11 @@ func (d *Driver) send(id driver.Identity, object string, content any, call func(
 	}
 	d.creations.Set(id, object, inflight.Creation{Key: key, Series: series, Operation: begun.TaskID, Answered: begun.At})
 	return nil
+}
+
+// mayAppear reports whether a request is under way, or may be although it had no answer.
+func (d *Driver) mayAppear(creation inflight.Creation) bool {
+	return creation.Operation != "" || d.clock.Since(creation.Sent) < creationTime
 }
 
 // seriesOf identifies attempts to request the same by the first of their tokens.

@@ -235,7 +235,7 @@ func (d *Driver) search(ctx context.Context, id driver.Identity) ([]virtualMachi
 // findCreated returns the virtual machine of a creation whose end is not known, and fails while it may still appear.
 func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation inflight.Creation) ([]virtualMachine, error) {
 	if creation.Operation == "" {
-		if d.clock.Since(creation.Sent) < creationTime {
+		if d.mayAppear(creation) {
 			return nil, errNotListedYet
 		}
 		return nil, nil
