@@ -214,7 +214,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		}
 		return r.nextRequeue(s), nil
 	}
-	if s.holdBack(); len(s.decision.Actions) == 0 {
+	if s.skipRefused(); len(s.decision.Actions) == 0 {
 		return r.nextRequeue(s), nil
 	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {

@@ -27,9 +27,9 @@ func (r *Reconciler) lastRefusal(md *clusterv1.MachineDeployment) (notApplied, s
 	return nil, nil
 }
 
-// holdBack leaves out the actions that have to wait for the next attempt of one that was refused a moment ago: all, or only the
+// skipRefused leaves out the actions that have to wait for the next attempt of one that was refused a moment ago: all, or only the
 // records of sizes where that was one.
-func (s *state) holdBack() {
+func (s *state) skipRefused() {
 	if s.notApplied == nil {
 		return
 	}
