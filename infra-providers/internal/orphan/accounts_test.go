@@ -116,8 +116,8 @@ func TestTenantServerListsOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// TestUnknownOwnersAreReported: in a cloud without tags, nobody but the object of a machine knows whose an instance is, and the
-// object was removed.
+// TestUnknownOwnersAreReported: in a cloud without tags, only the object of a machine says whose an instance is, and it was
+// removed.
 func TestUnknownOwnersAreReported(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
