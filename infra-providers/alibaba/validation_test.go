@@ -43,16 +43,14 @@ func allFields(s *infrav1.AlibabaMachineSpec) {
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	template := &infrav1.AlibabaMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
+	template := &infrav1.AlibabaMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	template.Spec.Template.Spec = want
+	testenv.Create(t, shared, template)
 	cluster := shared.Cluster(t)
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
 	template.Spec.Template.Spec.InstanceType = "ecs.g8i.xlarge"
 	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
@@ -121,7 +119,7 @@ func TestSpecIsImmutable(t *testing.T) {
 		for _, specs := range [][2]infrav1.AlibabaMachineSpec{{full, bare}, {bare, full}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				machine := mustCreate(t, *specs[0].DeepCopy())
+				machine := testenv.Create(t, shared, newMachine("m", *specs[0].DeepCopy()))
 				reflect.ValueOf(&machine.Spec).Elem().Field(n).Set(reflect.ValueOf(specs[1]).Field(n))
 				want := name + " "
 				if other, ok := together[name]; ok && reflect.ValueOf(specs[1]).Field(n).IsZero() {
@@ -146,21 +144,9 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustCreate(t, newSpec(unchanged))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 			test.change(&machine.Spec)
 			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-}
-
-// mustCreate creates a machine in a namespace of its own, as the API server stores it.
-func mustCreate(t *testing.T, spec infrav1.AlibabaMachineSpec) *infrav1.AlibabaMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := newMachine("m", spec)
-	machine.Namespace = namespace
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

@@ -100,9 +100,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 // serve runs the provider against a fake Engine, with a namespace and a Cluster of its own.
 func serve(t *testing.T, w env) *testenv.Harness {
 	t.Helper()
-	s := shared.NewHarness(t, "anexia")
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, w.description())
-	return s
+	return providertest.Serve(t, shared, w.description())
 }
 
 func newMachine(name string, change func(*infrav1.AnexiaMachineSpec)) *infrav1.AnexiaMachine {

@@ -20,22 +20,15 @@ import (
 
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := shared.Namespace(t)
-	want := newSpec(allFields)
-	machine := &infrav1.AnexiaMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: want}
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
+	want := newMachine("m", allFields).Spec
+	machine := testenv.Create(t, shared, newMachine("m", allFields))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	template := &infrav1.AnexiaMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "t"}}
+	template := &infrav1.AnexiaMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	template.Spec.Template.Spec = want
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
-	template.Spec.Template.Spec.CPUs = 4
-	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
+	testenv.Create(t, shared, template).Spec.Template.Spec.CPUs = 4
+	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), template), "template is immutable")
 }
 
 func TestInvalidSpecsAreRefused(t *testing.T) {
@@ -76,12 +69,8 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 
 func TestSpecIsImmutable(t *testing.T) {
 	t.Parallel()
-	cluster, namespace := shared.Namespace(t)
-	machine := &infrav1.AnexiaMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: newSpec(allFields)}
-	machine.Spec.CredentialsSecretName = "anexia"
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
+	cluster := shared.Cluster(t)
+	machine := testenv.Create(t, shared, newMachine("m", allFields))
 	for name, change := range map[string]func(*infrav1.AnexiaMachineSpec){
 		"locationID":         func(s *infrav1.AnexiaMachineSpec) { s.LocationID = "x" },
 		"availabilityZoneID": func(s *infrav1.AnexiaMachineSpec) { s.AvailabilityZoneID = "" },

@@ -124,9 +124,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 func serve(t *testing.T, ec2 env) *testenv.Harness {
 	t.Helper()
 	ec2.clock.Run(100) // the windows of the driver are minutes
-	s := shared.NewHarness(t, "aws")
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, ec2.description())
-	return s
+	return providertest.Serve(t, shared, ec2.description())
 }
 
 func newMachine(name string, spec infrav1.AWSMachineSpec) *infrav1.AWSMachine {

@@ -18,7 +18,7 @@ import (
 // TestDefaults proves that the API server defaults to IMDSv2.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	machine := mustCreate(t, newSpec(unchanged))
+	machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 	want := newSpec(unchanged)
 	want.Metadata = infrav1.AWSMetadata{Tokens: "required", HopLimit: ptr.To[int32](1), Endpoint: "enabled"}
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
@@ -29,16 +29,14 @@ func TestDefaults(t *testing.T) {
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	template := &infrav1.AWSMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
+	template := &infrav1.AWSMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	template.Spec.Template.Spec = want
+	testenv.Create(t, shared, template)
 	cluster := shared.Cluster(t)
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
 	template.Spec.Template.Spec.InstanceType = "m7i.xlarge"
 	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
@@ -122,20 +120,10 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustCreate(t, newSpec(test.from))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(test.from)))
 			test.change(&machine.Spec)
 			cluster := shared.Cluster(t)
 			testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-}
-
-func mustCreate(t *testing.T, spec infrav1.AWSMachineSpec) *infrav1.AWSMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := &infrav1.AWSMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: spec}
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

@@ -13,6 +13,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 // TestRefusedRequests has every request of a creation refused in the ways of Azure.
@@ -110,7 +111,7 @@ func TestTypeThatIsNotServedProvesNothing(t *testing.T) {
 			t.Parallel()
 			arm := newEnv(t, azurefake.Options{})
 			d := arm.connect(t)
-			created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+			created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -81,11 +81,11 @@ func TestRetryAfterADay(t *testing.T) {
 	arm := newEnv(t, azurefake.Options{})
 	d, req := arm.connect(t), newRequest(identity, newConfig(t, everything))
 	arm.cloud.FailNext(azurefake.Fault{On: putMachine, Lost: true})
-	if _, err := create(t, d, req); err == nil {
+	if _, err := drivertest.Create(t, d, req); err == nil {
 		t.Fatal("the answer was not lost")
 	}
 	arm.clock.Advance(24 * time.Hour)
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
 	if requests := arm.cloud.Requests(); len(requests) != 1 {
@@ -103,7 +103,7 @@ func TestVirtualMachineOfTheSameName(t *testing.T) {
 			d := arm.connect(t)
 			arm.cloud.AddVirtualMachine(identity.Name, tags)
 			before := arm.cloud.Changes()
-			_, err := create(t, d, newRequest(identity, newConfig(t, everything)))
+			_, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, everything)))
 			if err == nil || !strings.Contains(err.Error(), "another virtual machine with the name") {
 				t.Errorf("got %v", err)
 			}
@@ -135,7 +135,7 @@ func TestNameThatIsTakenMeanwhile(t *testing.T) {
 		}
 	}
 	arm.cloud.AddVirtualMachine(identity.Name, nil)
-	if _, err := create(t, d, req); err == nil || driver.IsInvalidConfiguration(err) {
+	if _, err := drivertest.Create(t, d, req); err == nil || driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an error that may pass", err)
 	}
 	remove(t, d, identity)
@@ -154,7 +154,7 @@ func TestRefusalCountsOnlyWithoutAVirtualMachine(t *testing.T) {
 	if _, err := d.Create(t.Context(), req); err == nil {
 		t.Fatal("the answer was not lost")
 	}
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
 	if requests := arm.cloud.Requests(); len(requests) != 1 {
@@ -187,14 +187,14 @@ func TestFailedVirtualMachineIsDeleted(t *testing.T) {
 			if found := drivertest.ProviderIDs(t, d); len(found) != 0 {
 				t.Errorf("%q is listed, although it may fail", found)
 			}
-			if _, err := create(t, d, req); !is(err) {
+			if _, err := drivertest.Create(t, d, req); !is(err) {
 				t.Errorf("got %v", err)
 			}
 			if left := arm.cloud.Leftovers(); strings.Contains(strings.Join(left, ","), "virtual machine") {
 				t.Errorf("%q is left", left)
 			}
 			second := newRequest(identity, newConfig(t, func(s *infrav1.AzureMachineSpec) { everything(s); s.Zone = "2" }))
-			created, err := create(t, d, second)
+			created, err := drivertest.Create(t, d, second)
 			if err != nil || created.FailureDomain != "2" {
 				t.Errorf("got %+v and %v, want one in the other zone", created, err)
 			}
@@ -210,7 +210,7 @@ func TestFailedVirtualMachineIsDeleted(t *testing.T) {
 func TestWhatIsBesideGoes(t *testing.T) {
 	t.Parallel()
 	arm := newEnv(t, azurefake.Options{KeepsAttached: true, DeleteReads: 1, NetworkDeleteReads: 2})
-	if _, err := create(t, arm.connect(t), newRequest(identity, newConfig(t, everything))); err != nil {
+	if _, err := drivertest.Create(t, arm.connect(t), newRequest(identity, newConfig(t, everything))); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
@@ -247,7 +247,7 @@ func TestRemovalAfterTheVirtualMachine(t *testing.T) {
 				arm.cloud.Advance()
 			}
 			arm.cloud.RemoveOnceRead()
-			if _, err := create(t, d, req); err != nil {
+			if _, err := drivertest.Create(t, d, req); err != nil {
 				t.Error(err)
 			}
 		})
@@ -259,7 +259,7 @@ func TestInvalidRequestStaysInvalid(t *testing.T) {
 	t.Parallel()
 	arm := newEnv(t, azurefake.Options{})
 	arm.cloud.FailNext(azurefake.Fault{On: putMachine, Status: 400, Code: "InvalidResourceReference", Message: "no such proximity placement group"})
-	if _, err := create(t, arm.connect(t), newRequest(identity, newConfig(t, everything))); !driver.IsInvalidConfiguration(err) {
+	if _, err := drivertest.Create(t, arm.connect(t), newRequest(identity, newConfig(t, everything))); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an InvalidConfigurationError", err)
 	}
 }
@@ -269,7 +269,7 @@ func TestWhatIsBesideIsCollected(t *testing.T) {
 	t.Parallel()
 	arm := newEnv(t, azurefake.Options{})
 	d := arm.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, everything)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, everything)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestTimeOfARequestIsKept(t *testing.T) {
 	t.Parallel()
 	arm := newEnv(t, azurefake.Options{})
 	d := arm.connect(t)
-	if _, err := create(t, d, newRequest(identity, newConfig(t, everything))); err != nil {
+	if _, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, everything))); err != nil {
 		t.Fatal(err)
 	}
 	before := arm.cloud.Tags("drover-requested")
@@ -342,7 +342,7 @@ func TestVirtualMachineThatOthersDeleted(t *testing.T) {
 	t.Parallel()
 	arm := newEnv(t, azurefake.Options{})
 	d := arm.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, everything)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, everything)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestStoppedInstancesAreListed(t *testing.T) {
 	arm := newEnv(t, azurefake.Options{GraphDelay: true})
 	d := arm.connect(t)
 	spot := newConfig(t, func(s *infrav1.AzureMachineSpec) { s.Priority = "Spot" })
-	if _, err := create(t, d, newRequest(identity, spot)); err != nil {
+	if _, err := drivertest.Create(t, d, newRequest(identity, spot)); err != nil {
 		t.Fatal(err)
 	}
 	arm.cloud.Advance()

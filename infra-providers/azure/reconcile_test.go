@@ -129,9 +129,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 // serve runs the provider against a fake Azure, with a namespace and a Cluster of its own.
 func serve(t *testing.T, arm env) *testenv.Harness {
 	t.Helper()
-	s := shared.NewHarness(t, "azure")
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, arm.description())
-	return s
+	return providertest.Serve(t, shared, arm.description())
 }
 
 func newMachine(name string, spec infrav1.AzureMachineSpec) *infrav1.AzureMachine {

@@ -24,13 +24,14 @@ import (
 	"drover.io/infra-providers/azure/azurefake"
 	"drover.io/infra-providers/azure/request"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 )
 
 // requested returns the virtual machine that is requested for a spec.
 func requested(t *testing.T, change func(*infrav1.AzureMachineSpec)) armcompute.VirtualMachine {
 	t.Helper()
 	arm := newEnv(t, azurefake.Options{})
-	if _, err := create(t, arm.connect(t), newRequest(identity, newConfig(t, change))); err != nil {
+	if _, err := drivertest.Create(t, arm.connect(t), newRequest(identity, newConfig(t, change))); err != nil {
 		t.Fatal(err)
 	}
 	return arm.cloud.Requests()[0]
@@ -168,7 +169,7 @@ func TestBootstrapData(t *testing.T) {
 			arm := newEnv(t, azurefake.Options{})
 			req := newRequest(identity, newConfig(t, unchanged))
 			req.UserData, req.Format = test.data, test.format
-			_, err := create(t, arm.connect(t), req)
+			_, err := drivertest.Create(t, arm.connect(t), req)
 			if driver.IsInvalidConfiguration(err) != test.refused || err != nil && !test.refused {
 				t.Fatalf("got %v", err)
 			}

@@ -42,7 +42,7 @@ func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
 	want.Image.Marketplace.Version = "latest"
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
@@ -124,8 +124,10 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := tryCreate(t, newSpec(test.change))
-			testenv.WantRefusal(t, err, test.refuse)
+			cluster, namespace := shared.Namespace(t)
+			machine := newMachine("m", newSpec(test.change))
+			machine.Namespace = namespace
+			testenv.WantRefusal(t, cluster.Client.Create(t.Context(), machine), test.refuse)
 		})
 	}
 }
@@ -133,7 +135,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 // TestFieldsAreImmutable: each, also where it was not set.
 func TestFieldsAreImmutable(t *testing.T) {
 	t.Parallel()
-	machine := mustCreate(t, newSpec(unchanged))
+	machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 	cluster := shared.Cluster(t)
 	for name, change := range map[string]func(*infrav1.AzureMachineSpec){
 		"vmSize":           func(s *infrav1.AzureMachineSpec) { s.VMSize = "Standard_D4s_v5" },
@@ -163,24 +165,4 @@ func TestFieldsAreImmutable(t *testing.T) {
 		change(&changed.Spec)
 		testenv.WantRefusal(t, cluster.Client.Update(t.Context(), changed), name)
 	}
-}
-
-func tryCreate(t *testing.T, spec infrav1.AzureMachineSpec) (*infrav1.AzureMachine, error) {
-	t.Helper()
-	cluster := shared.Cluster(t)
-	namespace, err := cluster.Namespace(t.Context(), "azure-validation")
-	if err != nil {
-		t.Fatal(err)
-	}
-	machine := &infrav1.AzureMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: spec}
-	return machine, cluster.Client.Create(t.Context(), machine)
-}
-
-func mustCreate(t *testing.T, spec infrav1.AzureMachineSpec) *infrav1.AzureMachine {
-	t.Helper()
-	machine, err := tryCreate(t, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

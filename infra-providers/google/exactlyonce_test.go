@@ -34,7 +34,7 @@ func TestLostAnswerIsRepeatedWithTheSameRequestID(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); driver.IsNotFound(err) {
 		t.Errorf("while the answer is missing: got %v", err)
 	}
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
 	if requests, _ := gce.cloud.Requests(); len(requests) != 1 {
@@ -55,7 +55,7 @@ func TestRetryAfterTheRequestIDExpired(t *testing.T) {
 	}
 	gce.cloud.ForgetRequests()
 	gce.clock.Advance(24 * time.Hour)
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
 	if got := gce.cloud.Leftovers(); len(got) != 2 {
@@ -71,11 +71,11 @@ func TestEachAttemptHasAnotherRequestID(t *testing.T) {
 	req := newRequest(identity, newConfig(t, unchanged))
 	for range 2 {
 		gce.cloud.FailNext(googlefake.Fault{Operation: "ZONE_RESOURCE_POOL_EXHAUSTED", Message: "full"})
-		if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+		if _, err := drivertest.Create(t, d, req); !driver.IsInsufficientCapacity(err) {
 			t.Fatalf("got %v, want an InsufficientCapacityError", err)
 		}
 	}
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
 	_, ids := gce.cloud.Requests()
@@ -100,7 +100,7 @@ func TestOtherZoneWaitsForALostAnswer(t *testing.T) {
 			t.Fatalf("while it is not listed: got %+v and %v", created, err)
 		}
 	}
-	created, err := create(t, d, elsewhere)
+	created, err := drivertest.Create(t, d, elsewhere)
 	if err != nil || created.FailureDomain != googlefake.ZoneA {
 		t.Errorf("got %+v and %v, want the instance in the first zone", created, err)
 	}
@@ -122,7 +122,7 @@ func TestOtherProcessFindsAnUnfinishedInsertion(t *testing.T) {
 	if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
 		t.Errorf("another process: got %v, want an UnfinishedError", err)
 	}
-	created, err := create(t, d, req)
+	created, err := drivertest.Create(t, d, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRefusalCountsOnlyWithoutAnInstance(t *testing.T) {
 	gce := newEnv(t, googlefake.Options{})
 	req := newRequest(identity, newConfig(t, unchanged))
 	gce.cloud.HideNext(5)
-	if _, err := create(t, gce.connect(t), req); err != nil {
+	if _, err := drivertest.Create(t, gce.connect(t), req); err != nil {
 		t.Fatal(err)
 	}
 	gce.cloud.FailNext(googlefake.Fault{Status: 403, Reason: "quotaExceeded", Message: "Quota exceeded"})
@@ -151,7 +151,7 @@ func TestNothingIsMissingInTheStartupWindow(t *testing.T) {
 	t.Parallel()
 	gce := newEnv(t, googlefake.Options{})
 	gce.cloud.HideNext(1)
-	created, err := create(t, gce.connect(t), newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, gce.connect(t), newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,14 +222,14 @@ func TestDisksOfAFailedInsertionAreDeleted(t *testing.T) {
 			gce := newEnv(t, googlefake.Options{OperationReads: 1})
 			d := gce.connect(t)
 			gce.cloud.FailNext(googlefake.Fault{Operation: "ZONE_RESOURCE_POOL_EXHAUSTED", Message: "full", LeavesDisks: true})
-			if _, err := create(t, d, newRequest(identity, newConfig(t, withDisk))); !driver.IsInsufficientCapacity(err) {
+			if _, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, withDisk))); !driver.IsInsufficientCapacity(err) {
 				t.Fatalf("got %v, want an InsufficientCapacityError", err)
 			}
 			if left := gce.cloud.Leftovers(); len(left) != 2 {
 				t.Fatalf("%q exist, want two disks", left)
 			}
 			if second != nil {
-				if _, err := create(t, d, newRequest(identity, newConfig(t, second))); err != nil {
+				if _, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, second))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -293,7 +293,7 @@ func TestIncompleteListIsAnError(t *testing.T) {
 			there.Identity.UID, there.Identity.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
 			var created []driver.Instance
 			for _, req := range []driver.CreateRequest[google.InstanceConfig]{here, there} {
-				made, err := create(t, gce.connect(t), req)
+				made, err := drivertest.Create(t, gce.connect(t), req)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -339,7 +339,7 @@ func TestPreemptionIsReported(t *testing.T) {
 			t.Parallel()
 			gce := newEnv(t, googlefake.Options{})
 			d := gce.connect(t)
-			if _, err := create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.ProvisioningModel = "SPOT" }))); err != nil {
+			if _, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.ProvisioningModel = "SPOT" }))); err != nil {
 				t.Fatal(err)
 			}
 			test.stop(gce.cloud)
@@ -375,7 +375,7 @@ func TestStopOfUnknownCauseFailsNoList(t *testing.T) {
 		return googlefake.Fault{}
 	}})
 	d := gce.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.ProvisioningModel = "SPOT" })))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) { s.ProvisioningModel = "SPOT" })))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +400,7 @@ func TestTagLabelsDisks(t *testing.T) {
 			withDisk(s)
 			s.Labels = map[string]infrav1.GoogleLabelValue{"cost-center": "a"}
 		})
-		if _, err := create(t, d, newRequest(id, config)); err != nil {
+		if _, err := drivertest.Create(t, d, newRequest(id, config)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -436,11 +436,11 @@ func TestNamesakeWaits(t *testing.T) {
 	d := gce.connect(t)
 	other := identity
 	other.UID, other.Owner = "0a1b2c3d-0000-4000-8000-000000000009", driver.Owner{UID: "o", Namespace: "elsewhere", Name: "home"}
-	if _, err := create(t, d, newRequest(other, newConfig(t, unchanged))); err != nil {
+	if _, err := drivertest.Create(t, d, newRequest(other, newConfig(t, unchanged))); err != nil {
 		t.Fatal(err)
 	}
 	req := newRequest(identity, newConfig(t, unchanged))
-	if _, err := create(t, d, req); err == nil || driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) {
+	if _, err := drivertest.Create(t, d, req); err == nil || driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) {
 		t.Fatalf("got %v, want an error that passes", err)
 	}
 	if err := d.Delete(t.Context(), other); err != nil {
@@ -450,7 +450,7 @@ func TestNamesakeWaits(t *testing.T) {
 	var created driver.Instance
 	var err error
 	for range 10 {
-		if created, err = create(t, d, req); err == nil {
+		if created, err = drivertest.Create(t, d, req); err == nil {
 			break
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/google/googlefake"
 )
 
@@ -36,7 +37,7 @@ func TestListsHaveNoUserData(t *testing.T) {
 	d := through.connect(t)
 	req := newRequest(identity, newConfig(t, unchanged))
 	req.UserData = []byte("#cloud-config\n# " + strings.Repeat("x", 200<<10))
-	created, err := create(t, d, req)
+	created, err := drivertest.Create(t, d, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +60,10 @@ func TestZoneThatCannotBeListedStopsNoOther(t *testing.T) {
 	fallsBack := newRequest(identity, newConfig(t, func(s *infrav1.GoogleMachineSpec) {
 		s.Fallbacks = []infrav1.GoogleFallback{{Zone: googlefake.ZoneB}}
 	}))
-	if created, err := create(t, d, fallsBack); err == nil {
+	if created, err := drivertest.Create(t, d, fallsBack); err == nil {
 		t.Errorf("got %+v, although it may exist in the other zone", created)
 	}
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,9 +122,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 func serve(t *testing.T, gce env) *testenv.Harness {
 	t.Helper()
 	gce.clock.Run(100) // the windows of the driver are minutes
-	s := shared.NewHarness(t, "google")
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, gce.description())
-	return s
+	return providertest.Serve(t, shared, gce.description())
 }
 
 func newMachine(name string, spec infrav1.GoogleMachineSpec) *infrav1.GoogleMachine {

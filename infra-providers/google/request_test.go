@@ -16,6 +16,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/google/googlefake"
 )
@@ -26,7 +27,7 @@ func requested(t *testing.T, change func(*infrav1.GoogleMachineSpec), alter func
 	gce := newEnv(t, googlefake.Options{})
 	req := newRequest(identity, newConfig(t, change))
 	alter(&req)
-	if _, err := create(t, gce.connect(t), req); err != nil {
+	if _, err := drivertest.Create(t, gce.connect(t), req); err != nil {
 		t.Fatal(err)
 	}
 	all, _ := gce.cloud.Requests()
@@ -106,7 +107,7 @@ func TestUserData(t *testing.T) {
 			gce := newEnv(t, googlefake.Options{})
 			req := newRequest(identity, newConfig(t, unchanged))
 			req.UserData, req.Format = test.data, test.format
-			_, err := create(t, gce.connect(t), req)
+			_, err := drivertest.Create(t, gce.connect(t), req)
 			if test.rejected {
 				if !driver.IsInvalidConfiguration(err) || len(gce.cloud.Leftovers()) > 0 {
 					t.Errorf("got %v, want an InvalidConfigurationError", err)

@@ -43,7 +43,7 @@ func allFields(s *infrav1.GoogleMachineSpec) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	machine := mustCreate(t, newSpec(func(s *infrav1.GoogleMachineSpec) { s.LocalSSD.Count = 1 }))
+	machine := testenv.Create(t, shared, newMachine("m", newSpec(func(s *infrav1.GoogleMachineSpec) { s.LocalSSD.Count = 1 })))
 	if machine.Spec.ProvisioningModel != "STANDARD" || machine.Spec.LocalSSD.Interface != "NVME" {
 		t.Errorf("got %+v", machine.Spec)
 	}
@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
@@ -163,20 +163,10 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustCreate(t, newSpec(test.from))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(test.from)))
 			test.change(&machine.Spec)
 			cluster := shared.Cluster(t)
 			testenv.WantRefusal(t, cluster.Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-}
-
-func mustCreate(t *testing.T, spec infrav1.GoogleMachineSpec) *infrav1.GoogleMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := &infrav1.GoogleMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: spec}
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

@@ -123,9 +123,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 // serve runs the provider against a fake metal-stack, with a namespace and a Cluster of its own.
 func serve(t *testing.T, w env) *testenv.Harness {
 	t.Helper()
-	s := shared.NewHarness(t, "metalstack")
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, w.description(nil))
-	return s
+	return providertest.Serve(t, shared, w.description(nil))
 }
 
 func newMachine(name string, spec infrav1.MetalStackMachineSpec) *infrav1.MetalStackMachine {

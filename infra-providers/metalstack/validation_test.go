@@ -20,16 +20,14 @@ import (
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustStore(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	template := &infrav1.MetalStackMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
+	template := &infrav1.MetalStackMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	template.Spec.Template.Spec = want
+	testenv.Create(t, shared, template)
 	cluster := shared.Cluster(t)
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
 	template.Spec.Template.Spec.Size = metalstackfake.BigSize
 	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
@@ -87,7 +85,7 @@ func TestSpecIsImmutable(t *testing.T) {
 		for _, specs := range [][2]infrav1.MetalStackMachineSpec{{full, bare}, {bare, full}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				machine := mustStore(t, *specs[0].DeepCopy())
+				machine := testenv.Create(t, shared, newMachine("m", *specs[0].DeepCopy()))
 				reflect.ValueOf(&machine.Spec).Elem().Field(n).Set(reflect.ValueOf(specs[1]).Field(n))
 				testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), name+" ")
 			})
@@ -106,21 +104,9 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustStore(t, newSpec(unchanged))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 			test.change(&machine.Spec)
 			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-}
-
-// mustStore creates a machine in a namespace of its own, as the API server stores it.
-func mustStore(t *testing.T, spec infrav1.MetalStackMachineSpec) *infrav1.MetalStackMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := newMachine("m", spec)
-	machine.Namespace = namespace
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

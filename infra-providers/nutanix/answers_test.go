@@ -16,6 +16,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/inventory"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 )
@@ -34,12 +35,12 @@ func TestAProxyAnswersTheNegotiation(t *testing.T) {
 	})
 	d := w.connect(t)
 	req := newRequest(identity, newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.ProjectID = nutanixfake.Project }))
-	if _, err := create(t, d, req); err == nil || driver.IsInvalidConfiguration(err) {
+	if _, err := drivertest.Create(t, d, req); err == nil || driver.IsInvalidConfiguration(err) {
 		t.Fatalf("got %v, want a transient error", err)
 	}
 	away = false
 	w.clock.Advance(2 * time.Minute)
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Errorf("two minutes later: %v", err)
 	}
 }
@@ -65,7 +66,7 @@ func TestASubnetOfAVPC(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, nutanixfake.Options{})
 	config := newConfig(t, func(s *infrav1.NutanixMachineSpec) { s.NetworkInterfaces[0].Subnet = nutanixfake.Overlay })
-	if _, err := create(t, w.connect(t), newRequest(identity, config)); err != nil {
+	if _, err := drivertest.Create(t, w.connect(t), newRequest(identity, config)); err != nil {
 		t.Error(err)
 	}
 }
@@ -82,7 +83,7 @@ func TestTextsAreStable(t *testing.T) {
 		}
 		w.cloud.ServeHTTP(rw, r)
 	})
-	if _, err := create(t, w.connect(t), newRequest(identity, newConfig(t, unchanged))); err == nil || err.Error() != "VMM-1: the host … is busy" {
+	if _, err := drivertest.Create(t, w.connect(t), newRequest(identity, newConfig(t, unchanged))); err == nil || err.Error() != "VMM-1: the host … is busy" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -92,7 +93,7 @@ func TestAVolumeGroupIsAttachedAgain(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, nutanixfake.Options{})
 	d := w.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestADeletedCategoryIsCreatedAgain(t *testing.T) {
 	w.cloud.DeleteCategories("drover-cluster")
 	other := identity
 	other.UID, other.Name = "0a1b2c3d-0000-4000-8000-000000000002", "worker-2"
-	if _, err := create(t, d, newRequest(other, newConfig(t, unchanged))); err != nil {
+	if _, err := drivertest.Create(t, d, newRequest(other, newConfig(t, unchanged))); err != nil {
 		t.Error(err)
 	}
 	if got := w.cloud.Counts()["POST vms"]; got != 3 {
@@ -319,7 +320,7 @@ func TestAVirtualMachineWithoutAnID(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, nutanixfake.Options{})
 	d := w.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func TestManyVirtualMachinesOfOneUID(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, nutanixfake.Options{})
 	d := w.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +365,7 @@ func TestVolumeGroupsHaveIDs(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, nutanixfake.Options{})
 	d := w.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}

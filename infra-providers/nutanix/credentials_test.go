@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/nutanix"
 	"drover.io/infra-providers/nutanix/nutanixfake"
 	"drover.io/runtime/keysize/keysizetest"
@@ -134,7 +135,7 @@ func TestOldVersions(t *testing.T) {
 			project.Spec.ProjectID = nutanixfake.Project
 			id := identity
 			id.UID, id.Name = "other", "worker-2"
-			_, err := create(t, d, newRequest(id, project))
+			_, err := drivertest.Create(t, d, newRequest(id, project))
 			if able := want != "v4.0"; able && err != nil || !able && (err == nil || driver.IsInvalidConfiguration(err) == (version == "none")) {
 				t.Errorf("creating in a project: got %v", err)
 			}

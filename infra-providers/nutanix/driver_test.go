@@ -179,17 +179,3 @@ func newRequest(id driver.Identity, config nutanix.InstanceConfig) driver.Create
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
-
-// create creates an instance with as many calls as that takes.
-func create(t *testing.T, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) (driver.Instance, error) {
-	t.Helper()
-	var err error
-	for range 100 {
-		var created driver.Instance
-		if created, err = d.Create(t.Context(), req); !driver.IsUnfinished(err) {
-			return created, err
-		}
-	}
-	t.Fatalf("the creation does not finish: %v", err)
-	return driver.Instance{}, nil
-}

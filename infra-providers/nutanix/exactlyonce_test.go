@@ -115,7 +115,7 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 	req := newRequest(identity, newConfig(t, unchanged))
 	for range 3 {
 		w.cloud.FailNext(nutanixfake.Fault{Start: "NO_HOST_RESOURCES"})
-		if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+		if _, err := drivertest.Create(t, d, req); !driver.IsInsufficientCapacity(err) {
 			t.Fatalf("got %v, want an InsufficientCapacityError", err)
 		}
 		if left := w.cloud.Leftovers(); len(left) != 0 {
@@ -124,7 +124,7 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 	}
 	for range 2 {
 		w.cloud.FailNext(nutanixfake.Fault{Task: "VM_CREATE_FAILED", LeavesVM: true})
-		if _, err := create(t, d, req); err == nil || driver.IsInsufficientCapacity(err) || driver.IsInvalidConfiguration(err) {
+		if _, err := drivertest.Create(t, d, req); err == nil || driver.IsInsufficientCapacity(err) || driver.IsInvalidConfiguration(err) {
 			t.Fatalf("got %v, want a transient error", err)
 		}
 		if left := w.cloud.Leftovers(); len(left) != 0 {
@@ -132,7 +132,7 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 		}
 	}
 	w.cloud.Age(time.Hour)
-	if _, err := create(t, w.connectRestarted(t), req); err != nil {
+	if _, err := drivertest.Create(t, w.connectRestarted(t), req); err != nil {
 		t.Errorf("creating in another process: %v", err)
 	}
 	if left := w.cloud.Leftovers(); len(left) != 1 {
@@ -147,7 +147,7 @@ func TestTokenOfWhatNoListHas(t *testing.T) {
 	refusedAs := func(status int) func(*testing.T, env, driver.Driver[nutanix.InstanceConfig], driver.CreateRequest[nutanix.InstanceConfig]) {
 		return func(t *testing.T, w env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
 			w.cloud.RefuseNextCreation(nutanixfake.Fault{Status: status, Group: "RETRYABLE_ERROR"})
-			if _, err := create(t, d, req); err == nil {
+			if _, err := drivertest.Create(t, d, req); err == nil {
 				t.Fatal("it was created")
 			}
 		}
@@ -157,13 +157,13 @@ func TestTokenOfWhatNoListHas(t *testing.T) {
 		"after a refusal":           refusedAs(http.StatusConflict),
 		"after a shortage of another cluster": func(t *testing.T, _ env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
 			req.Config.Spec.Cluster = nutanixfake.FullCluster
-			if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+			if _, err := drivertest.Create(t, d, req); !driver.IsInsufficientCapacity(err) {
 				t.Fatalf("got %v, want an InsufficientCapacityError", err)
 			}
 		},
 		"after a shortage of the same cluster": func(t *testing.T, w env, d driver.Driver[nutanix.InstanceConfig], req driver.CreateRequest[nutanix.InstanceConfig]) {
 			w.cloud.FailNext(nutanixfake.Fault{Start: "NO_HOST_RESOURCES"})
-			if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+			if _, err := drivertest.Create(t, d, req); !driver.IsInsufficientCapacity(err) {
 				t.Fatalf("got %v, want an InsufficientCapacityError", err)
 			}
 			w.cloud.Age(time.Hour)
@@ -365,11 +365,11 @@ func TestFallbackIsTriedInAnotherCluster(t *testing.T) {
 	full := newConfig(t, func(s *infrav1.NutanixMachineSpec) {
 		s.Cluster, s.Fallbacks = nutanixfake.FullCluster, []infrav1.NutanixFallback{{Cluster: nutanixfake.ClusterB}}
 	})
-	if _, err := create(t, d, newRequest(identity, full)); !driver.IsInsufficientCapacity(err) || !strings.Contains(err.Error(), "NO_HOST_RESOURCES") {
+	if _, err := drivertest.Create(t, d, newRequest(identity, full)); !driver.IsInsufficientCapacity(err) || !strings.Contains(err.Error(), "NO_HOST_RESOURCES") {
 		t.Fatalf("got %v, want an InsufficientCapacityError with the reason", err)
 	}
 	other := w.description().Alternatives(full)
-	created, err := create(t, d, newRequest(identity, other[0]))
+	created, err := drivertest.Create(t, d, newRequest(identity, other[0]))
 	if err != nil || created.FailureDomain != nutanixfake.ClusterB {
 		t.Errorf("got %+v and %v, want one in the other cluster", created, err)
 	}

@@ -30,7 +30,7 @@ func allFields(s *infrav1.NutanixMachineSpec) {
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
@@ -81,21 +81,9 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustCreate(t, newSpec(unchanged))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 			test.change(&machine.Spec)
 			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-}
-
-// mustCreate creates a machine in a namespace of its own, as the API server stores it.
-func mustCreate(t *testing.T, spec infrav1.NutanixMachineSpec) *infrav1.NutanixMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := newMachine("m", spec)
-	machine.Namespace = namespace
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

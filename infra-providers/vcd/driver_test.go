@@ -158,20 +158,13 @@ func newRequest(id driver.Identity, config vcd.InstanceConfig) driver.CreateRequ
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
-// create creates an instance as the generic reconciler does: again while the creation is unfinished.
 func create(t *testing.T, d driver.Driver[vcd.InstanceConfig], req driver.CreateRequest[vcd.InstanceConfig]) driver.Instance {
 	t.Helper()
-	for range 100 {
-		created, err := d.Create(t.Context(), req)
-		if err == nil {
-			return created
-		}
-		if !driver.IsUnfinished(err) {
-			t.Fatalf("creating: %v", err)
-		}
+	created, err := drivertest.Create(t, d, req)
+	if err != nil {
+		t.Fatalf("creating: %v", err)
 	}
-	t.Fatal("the creation does not end")
-	return driver.Instance{}
+	return created
 }
 
 // remove deletes an instance as the generic reconciler does.

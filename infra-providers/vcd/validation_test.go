@@ -32,7 +32,7 @@ func allFields(s *infrav1.VCDMachineSpec) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	machine := mustCreate(t, newSpec(func(s *infrav1.VCDMachineSpec) { s.Networks = []infrav1.VCDNetwork{{Name: "a"}} }))
+	machine := testenv.Create(t, shared, newMachine("m", newSpec(func(s *infrav1.VCDMachineSpec) { s.Networks = []infrav1.VCDNetwork{{Name: "a"}} })))
 	want := []infrav1.VCDNetwork{{Name: "a", IPAllocationMode: "DHCP", AdapterType: "VMXNET3"}}
 	if diff := cmp.Diff(want, machine.Spec.Networks); diff != "" {
 		t.Errorf("networks (-want +got):\n%s", diff)
@@ -42,16 +42,14 @@ func TestDefaults(t *testing.T) {
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	template := &infrav1.VCDMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
+	template := &infrav1.VCDMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	template.Spec.Template.Spec = want
+	testenv.Create(t, shared, template)
 	cluster := shared.Cluster(t)
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
 	template.Spec.Template.Spec.CPUs = 8
 	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
@@ -102,7 +100,7 @@ func TestSpecIsImmutable(t *testing.T) {
 		for _, specs := range [][2]infrav1.VCDMachineSpec{{full, bare}, {bare, full}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				machine := mustCreate(t, *specs[0].DeepCopy())
+				machine := testenv.Create(t, shared, newMachine("m", *specs[0].DeepCopy()))
 				reflect.ValueOf(&machine.Spec).Elem().Field(n).Set(reflect.ValueOf(specs[1]).Field(n))
 				testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), name+" ")
 			})
@@ -123,24 +121,12 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustCreate(t, newSpec(unchanged))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 			test.change(&machine.Spec)
 			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-	renamed := mustCreate(t, newSpec(func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "vcd" }))
+	renamed := testenv.Create(t, shared, newMachine("m", newSpec(func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "vcd" })))
 	renamed.Spec.CredentialsSecretName = "other"
 	testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), renamed), "")
-}
-
-// mustCreate creates a machine in a namespace of its own, as the API server stores it.
-func mustCreate(t *testing.T, spec infrav1.VCDMachineSpec) *infrav1.VCDMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := newMachine("m", spec)
-	machine.Namespace = namespace
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

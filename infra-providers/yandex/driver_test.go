@@ -193,16 +193,3 @@ func newRequest(id driver.Identity, config yandex.InstanceConfig) driver.CreateR
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
-
-// create creates an instance with as many calls as that takes.
-func create(t *testing.T, d driver.Driver[yandex.InstanceConfig], req driver.CreateRequest[yandex.InstanceConfig]) (driver.Instance, error) {
-	t.Helper()
-	for range 100 {
-		created, err := d.Create(t.Context(), req)
-		if !driver.IsUnfinished(err) {
-			return created, err
-		}
-	}
-	t.Fatal("the creation does not finish")
-	return driver.Instance{}, nil
-}

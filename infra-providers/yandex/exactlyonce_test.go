@@ -18,6 +18,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/internal/inflight"
 	"drover.io/infra-providers/yandex"
 	"drover.io/infra-providers/yandex/yandexfake"
@@ -118,7 +119,7 @@ func TestEachAttemptHasAnotherKey(t *testing.T) {
 			req := newRequest(identity, newConfig(t, unchanged))
 			for range 3 {
 				w.cloud.FailNext(yandexfake.Fault{Operation: codes.ResourceExhausted, Message: "Not enough resources"})
-				if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+				if _, err := drivertest.Create(t, d, req); !driver.IsInsufficientCapacity(err) {
 					t.Fatalf("got %v, want an InsufficientCapacityError", err)
 				}
 			}
@@ -126,7 +127,7 @@ func TestEachAttemptHasAnotherKey(t *testing.T) {
 			if restarts {
 				d = w.connectRestarted(t)
 			}
-			if _, err := create(t, d, req); err != nil {
+			if _, err := drivertest.Create(t, d, req); err != nil {
 				t.Fatal(err)
 			}
 			_, keys := w.cloud.Requests()
@@ -172,7 +173,7 @@ func TestFailedCreationLeavesNothing(t *testing.T) {
 	d := w.connect(t)
 	w.cloud.FailNext(yandexfake.Fault{Operation: codes.ResourceExhausted, Message: "Not enough resources", LeavesInstance: true})
 	req := newRequest(identity, newConfig(t, unchanged))
-	if _, err := create(t, d, req); !driver.IsInsufficientCapacity(err) {
+	if _, err := drivertest.Create(t, d, req); !driver.IsInsufficientCapacity(err) {
 		t.Fatalf("got %v, want an InsufficientCapacityError", err)
 	}
 	for _, left := range w.cloud.Leftovers() {
@@ -180,7 +181,7 @@ func TestFailedCreationLeavesNothing(t *testing.T) {
 			t.Errorf("%s is left", left)
 		}
 	}
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -202,7 +203,7 @@ func TestDyingInstanceIsNotTheMachines(t *testing.T) {
 		}
 	}
 	w.clock.Advance(time.Minute)
-	created, err := create(t, w.connectRestarted(t), req)
+	created, err := drivertest.Create(t, w.connectRestarted(t), req)
 	if err != nil || created.State == driver.Stopping {
 		t.Errorf("got an instance that is %s, and %v", created.State, err)
 	}
@@ -215,15 +216,15 @@ func TestShortageOfDisks(t *testing.T) {
 	d := w.connect(t)
 	req := newRequest(identity, newConfig(t, unchanged))
 	w.cloud.FailNext(yandexfake.Fault{Disk: true, Operation: codes.ResourceExhausted, Details: []proto.Message{quotaFailure("compute.ssdDisks.size")}})
-	if _, err := create(t, d, req); !driver.IsQuotaExceeded(err) {
+	if _, err := drivertest.Create(t, d, req); !driver.IsQuotaExceeded(err) {
 		t.Errorf("got %v, want a QuotaExceededError", err)
 	}
 	w.cloud.FailNext(yandexfake.Fault{Disk: true, Operation: codes.ResourceExhausted})
-	_, err := create(t, d, req)
+	_, err := drivertest.Create(t, d, req)
 	if short, ok := err.(*driver.InsufficientCapacityError); !ok || !short.OfRequest { //nolint:errorlint // it is not wrapped
 		t.Errorf("got %v, want an InsufficientCapacityError of the request", err)
 	}
-	if _, err := create(t, d, req); err != nil {
+	if _, err := drivertest.Create(t, d, req); err != nil {
 		t.Error(err)
 	}
 }
@@ -233,7 +234,7 @@ func TestNothingIsMissingInTheStartupWindow(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, yandexfake.Options{})
 	w.cloud.HideNext(4)
-	created, err := create(t, w.connect(t), newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, w.connect(t), newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +263,7 @@ func TestMovedInstanceIsNotMissing(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, yandexfake.Options{})
 	d := w.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,12 +285,12 @@ func TestAnotherMachinesNameWaits(t *testing.T) {
 	d := w.connect(t)
 	other := identity
 	other.UID, other.Owner = "other", driver.Owner{UID: "d", Namespace: "other", Name: "home"}
-	created, err := create(t, d, newRequest(other, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(other, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req := newRequest(identity, newConfig(t, unchanged))
-	if _, err := create(t, d, req); err == nil || driver.IsInvalidConfiguration(err) || driver.IsNotOwned(err) {
+	if _, err := drivertest.Create(t, d, req); err == nil || driver.IsInvalidConfiguration(err) || driver.IsNotOwned(err) {
 		t.Fatalf("got %v, want an error that passes", err)
 	}
 	other.ProviderID = created.ProviderID
@@ -318,7 +319,7 @@ func TestPreemption(t *testing.T) {
 			t.Parallel()
 			w := newEnv(t, yandexfake.Options{})
 			d := w.connect(t)
-			if _, err := create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.YandexMachineSpec) { s.Preemptible = ptr.To(true) }))); err != nil {
+			if _, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, func(s *infrav1.YandexMachineSpec) { s.Preemptible = ptr.To(true) }))); err != nil {
 				t.Fatal(err)
 			}
 			test.stop(w.cloud)
@@ -335,7 +336,7 @@ func TestStates(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, yandexfake.Options{})
 	d := w.connect(t)
-	created, err := create(t, d, newRequest(identity, newConfig(t, unchanged)))
+	created, err := drivertest.Create(t, d, newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,9 +123,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 func serve(t *testing.T, w env) *testenv.Harness {
 	t.Helper()
 	w.clock.Run(100) // the windows of the driver are minutes
-	s := shared.NewHarness(t, "yandex")
-	providertest.Run(t, shared.Provider(t), s.Home.Namespace, w.description())
-	return s
+	return providertest.Serve(t, shared, w.description())
 }
 
 func newMachine(name string, spec infrav1.YandexMachineSpec) *infrav1.YandexMachine {

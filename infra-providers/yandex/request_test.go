@@ -17,6 +17,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/yandex"
 	"drover.io/infra-providers/yandex/request"
 	"drover.io/infra-providers/yandex/yandexfake"
@@ -28,7 +29,7 @@ func requested(t *testing.T, change func(*infrav1.YandexMachineSpec), alter func
 	w := newEnv(t, yandexfake.Options{})
 	req := newRequest(identity, newConfig(t, change))
 	alter(&req)
-	if _, err := create(t, w.connect(t), req); err != nil {
+	if _, err := drivertest.Create(t, w.connect(t), req); err != nil {
 		t.Fatal(err)
 	}
 	all, _ := w.cloud.Requests()

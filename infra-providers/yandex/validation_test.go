@@ -46,7 +46,7 @@ func allFields(s *infrav1.YandexMachineSpec) {
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	machine := mustCreate(t, newSpec(func(s *infrav1.YandexMachineSpec) { s.PlatformID = "" }))
+	machine := testenv.Create(t, shared, newMachine("m", newSpec(func(s *infrav1.YandexMachineSpec) { s.PlatformID = "" })))
 	if machine.Spec.PlatformID != "standard-v3" {
 		t.Errorf("got %+v", machine.Spec)
 	}
@@ -55,16 +55,14 @@ func TestDefaults(t *testing.T) {
 func TestAllFieldsAreValid(t *testing.T) {
 	t.Parallel()
 	want := newSpec(allFields)
-	machine := mustCreate(t, want)
+	machine := testenv.Create(t, shared, newMachine("m", want))
 	if diff := cmp.Diff(want, machine.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	template := &infrav1.YandexMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "t"}}
+	template := &infrav1.YandexMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	template.Spec.Template.Spec = want
+	testenv.Create(t, shared, template)
 	cluster := shared.Cluster(t)
-	if err := cluster.Client.Create(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
 	template.Spec.Template.Spec.Cores = 8
 	testenv.WantRefusal(t, cluster.Client.Update(t.Context(), template), "template is immutable")
 }
@@ -118,7 +116,7 @@ func TestSpecIsImmutable(t *testing.T) {
 		for _, specs := range [][2]infrav1.YandexMachineSpec{{full, bare}, {bare, full}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				machine := mustCreate(t, *specs[0].DeepCopy())
+				machine := testenv.Create(t, shared, newMachine("m", *specs[0].DeepCopy()))
 				reflect.ValueOf(&machine.Spec).Elem().Field(n).Set(reflect.ValueOf(specs[1]).Field(n))
 				testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), name+" ")
 			})
@@ -139,21 +137,9 @@ func TestSpecIsImmutable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := mustCreate(t, newSpec(unchanged))
+			machine := testenv.Create(t, shared, newMachine("m", newSpec(unchanged)))
 			test.change(&machine.Spec)
 			testenv.WantRefusal(t, shared.Cluster(t).Client.Update(t.Context(), machine), test.refuse)
 		})
 	}
-}
-
-// mustCreate creates a machine in a namespace of its own, as the API server stores it.
-func mustCreate(t *testing.T, spec infrav1.YandexMachineSpec) *infrav1.YandexMachine {
-	t.Helper()
-	cluster, namespace := shared.Namespace(t)
-	machine := newMachine("m", spec)
-	machine.Namespace = namespace
-	if err := cluster.Client.Create(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	return machine
 }

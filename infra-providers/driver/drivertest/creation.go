@@ -101,7 +101,7 @@ func createInvalid[C any](t *testing.T, env Environment[C]) {
 	for what, config := range invalid {
 		req := request(env, identity(1))
 		req.Config = config
-		if _, err := tryCreate(t, env, req); !driver.IsInvalidConfiguration(err) {
+		if _, err := Create(t, env.Driver, req); !driver.IsInvalidConfiguration(err) {
 			t.Errorf("%s: got %v, want an InvalidConfigurationError", what, err)
 		}
 	}
@@ -118,7 +118,7 @@ func createInterrupted[C any](t *testing.T, env Environment[C]) {
 	}
 	id := identity(1)
 	env.Interrupt()
-	if _, err := tryCreate(t, env, request(env, id)); err == nil {
+	if _, err := Create(t, env.Driver, request(env, id)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
 	if len(env.Leftovers()) == 0 {
@@ -137,7 +137,7 @@ func createResumed[C any](t *testing.T, env Environment[C]) {
 	}
 	id := identity(1)
 	env.Interrupt()
-	if _, err := tryCreate(t, env, request(env, id)); err == nil {
+	if _, err := Create(t, env.Driver, request(env, id)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
 	created := create(t, env, id)
@@ -162,7 +162,7 @@ func createOther[C any](t *testing.T, env Environment[C]) {
 		}
 		id := identity(n)
 		refuse()
-		if _, err := tryCreate(t, env, request(env, id)); !driver.IsInsufficientCapacity(err) && !driver.IsQuotaExceeded(err) {
+		if _, err := Create(t, env.Driver, request(env, id)); !driver.IsInsufficientCapacity(err) && !driver.IsQuotaExceeded(err) {
 			t.Fatalf("creating while %s: got %v", refusal, err)
 		}
 		other := env

@@ -148,18 +148,18 @@ func request[C any](env Environment[C], id driver.Identity) driver.CreateRequest
 
 func create[C any](t *testing.T, env Environment[C], id driver.Identity) driver.Instance {
 	t.Helper()
-	created, err := tryCreate(t, env, request(env, id))
+	created, err := Create(t, env.Driver, request(env, id))
 	if err != nil {
 		t.Fatalf("creating %s: %v", id.Name, err)
 	}
 	return created
 }
 
-// tryCreate creates an instance as the generic reconciler does: again while the creation is unfinished.
-func tryCreate[C any](t *testing.T, env Environment[C], req driver.CreateRequest[C]) (driver.Instance, error) {
+// Create creates an instance as the generic reconciler does: again while the creation is unfinished.
+func Create[C any](t *testing.T, by driver.Driver[C], req driver.CreateRequest[C]) (driver.Instance, error) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
-		created, err := env.Driver.Create(t.Context(), req)
+		created, err := by.Create(t.Context(), req)
 		if !driver.IsUnfinished(err) {
 			return created, err
 		}

@@ -276,7 +276,7 @@ func shortages[C any](t *testing.T, env Environment[C]) {
 		}
 		id := identity(n) // a machine that was deleted is never created again, so its refusals may be forgotten
 		refuse()
-		if _, err := tryCreate(t, env, request(env, id)); !kinds[refusal](err) {
+		if _, err := Create(t, env.Driver, request(env, id)); !kinds[refusal](err) {
 			t.Errorf("creating while %s: got %v", refusal, err)
 		}
 		if err := env.Driver.Delete(t.Context(), id); err != nil {

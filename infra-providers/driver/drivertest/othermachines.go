@@ -68,7 +68,7 @@ func testOtherHalfCreated[C any](t *testing.T, env Environment[C], other driver.
 		t.Skip("nothing can be half created in this cloud")
 	}
 	env.Interrupt()
-	if _, err := tryCreate(t, env, request(env, other)); err == nil {
+	if _, err := Create(t, env.Driver, request(env, other)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
 	before := everything(t, env)
@@ -125,7 +125,7 @@ func runLifecycle[C any](t *testing.T, env Environment[C], before contents) {
 // createAndWait creates an instance and reads it until it runs, or the cloud refuses after all.
 func createAndWait[C any](t *testing.T, env Environment[C], id driver.Identity) (found driver.Instance, err error) {
 	t.Helper()
-	found, err = tryCreate(t, env, request(env, id))
+	found, err = Create(t, env.Driver, request(env, id))
 	for deadline := time.Now().Add(waitTimeout); err == nil && found.State != driver.Running; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the instance is still %s", found.State)

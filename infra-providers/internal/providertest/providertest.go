@@ -20,8 +20,17 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/testenv"
 	"drover.io/runtime/manager"
 )
+
+// Serve runs the provider of a cloud for a new namespace with a Cluster, until the test ends.
+func Serve[M driver.Machine, C any](t *testing.T, shared *testenv.Shared, cloud driver.Cloud[M, C]) *testenv.Harness {
+	t.Helper()
+	h := shared.NewHarness(t, cloud.Name)
+	Run(t, shared.Provider(t), h.Home.Namespace, cloud)
+	return h
+}
 
 // Run runs the provider of a cloud for one namespace until the test ends or stop is called.
 func Run[M driver.Machine, C any](t *testing.T, config *rest.Config, namespace string, cloud driver.Cloud[M, C]) (stop func()) {

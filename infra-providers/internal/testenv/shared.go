@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Shared is a management cluster that the tests of a package share, started by the first test that needs it.
@@ -86,4 +87,15 @@ func (s *Shared) Namespace(t testing.TB) (*Cluster, string) {
 		t.Fatal(err)
 	}
 	return cluster, namespace
+}
+
+// Create creates an object in a new namespace, in which no provider reconciles it, and returns it as the API server stores it.
+func Create[O client.Object](t testing.TB, s *Shared, object O) O {
+	t.Helper()
+	cluster, namespace := s.Namespace(t)
+	object.SetNamespace(namespace)
+	if err := cluster.Client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
