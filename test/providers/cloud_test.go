@@ -64,8 +64,16 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { running.End(waitTimeout) }) // it has processes of its own
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(process.Tail(log))
+		}
+		running.End(waitTimeout) // it has processes of its own
+	})
 	await(t, "the cloud to print its address", func() bool {
+		if !running.Running() {
+			t.Fatalf("the simulated cloud ended before it printed its address: %s", running.State())
+		}
 		output, err := os.ReadFile(log)
 		line, _, whole := bytes.Cut(output, []byte("\n"))
 		var at struct{ API, Control string }
