@@ -50,7 +50,8 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	}
 	found, err := f.deeper(ctx, m, found)
 	if found != nil {
-		found.reviewCreation(f.Now.Sub(creationStep(m, found)))
+		took := f.Now.Sub(creationStep(m, found))
+		found.reviewCreation(took > maxCreation || startupTimedOut(m))
 		found.reviewControlPlane(m.Labels, m.Spec.ProviderID != "" || ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false))
 	}
 	return found, err
@@ -65,9 +66,16 @@ func (f *Finding) sinceDeletion(infra metav1.Object) {
 	}
 }
 
-// reviewCreation makes a step of a creation, or the deletion of an instance, one that needs action once it has taken too long.
-func (f *Finding) reviewCreation(took time.Duration) {
-	if took <= maxCreation {
+// startupTimedOut reports whether a MachineHealthCheck waits no longer for the Node of a Machine, and has not had it replaced.
+func startupTimedOut(m *clusterv1.Machine) bool {
+	c := condition(m, clusterv1.MachineHealthCheckSucceededCondition)
+	return m.DeletionTimestamp.IsZero() && !isRemediated(m) &&
+		c != nil && c.Status == metav1.ConditionFalse && c.Reason == clusterv1.MachineHealthCheckNodeStartupTimeoutReason
+}
+
+// reviewCreation makes a step of a creation, or the deletion of an instance, one that needs action once it is overdue.
+func (f *Finding) reviewCreation(overdue bool) {
+	if !overdue {
 		return
 	}
 	switch f.Condition.Reason {
@@ -114,9 +122,7 @@ func (f *Finder) deeper(ctx context.Context, m *clusterv1.Machine, found *Findin
 	case clusterv1.MachineDeletingDrainingNodeReason:
 		return f.draining(ctx, m, found)
 	case clusterv1.MachineDeletingWaitingForVolumeDetachReason:
-		if _, err := f.offline(ctx, m, found, "waiting for the volumes", "the annotation "+clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation); err != nil {
-			return nil, err
-		}
+		return f.detaching(ctx, m, found)
 	case clusterv1.MachineDeletingDeletingNodeReason:
 		return found, f.deletingNode(ctx, m, found)
 	case clusterv1.ObjectDoesNotExistReason:

@@ -13,12 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -59,118 +57,6 @@ func deleted(reason, message string) *clusterv1.Machine {
 }
 
 var unconnected = is(clusterv1.ClusterRemoteConnectionProbeCondition, "False", clusterv1.ClusterRemoteConnectionProbeFailedReason, "")
-
-// TestDrainNamesItsBudgets has budgets in the message of a drain, of which one was deleted and one is too many.
-func TestDrainNamesItsBudgets(t *testing.T) {
-	t.Parallel()
-	budget := func(name string, spec policyv1.PodDisruptionBudgetSpec) *policyv1.PodDisruptionBudget {
-		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: spec}
-		b.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, ExpectedPods: 3, DesiredHealthy: 2}
-		return b
-	}
-	alone := budget("d", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(0))})
-	alone.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 1}
-	if got, want := describeBudget(alone), "PodDisruptionBudget shop/d has maxUnavailable 0: 1 pod is healthy, and 0 may be evicted now"; got != want {
-		t.Errorf("of pods without a controller: %q, want %q", got, want)
-	}
-	workload := objecttest.Reader(t, interceptor.Funcs{},
-		budget("a", policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2))}), budget("c", policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromString("0%"))}))
-	const message = "Draining:\n* Pods shop/x: PodDisruptionBudgets shop/a, shop/gone, shop/a allow none\n* PodDisruptionBudget shop/c allows none\n* PodDisruptionBudget shop/d allows none"
-	m := deleted(clusterv1.MachineDeletingDrainingNodeReason, message)
-	found, err := finder(t, workload, cluster(), m).machine(t.Context(), m)
-	if err != nil || len(found.Facts) != 3 {
-		t.Fatalf("got %+v, error %v", found, err)
-	}
-	if found.Facts[0] != "PodDisruptionBudget shop/a has minAvailable 2: 2 of 3 pods are healthy, 2 must be, so 0 may be evicted now" ||
-		!strings.HasPrefix(found.Facts[1], "PodDisruptionBudget shop/gone could not be read: ") || !strings.Contains(found.Facts[2], "shop/c has maxUnavailable 0%:") {
-		t.Errorf("facts %q", found.Facts)
-	}
-	unread, err := finder(t, nil, cluster(), m).machine(t.Context(), m)
-	if err != nil || len(unread.Facts) != 1 || unread.Facts[0] != "The workload cluster was not read: refused" {
-		t.Errorf("without the workload cluster: %+v, error %v", unread, err)
-	}
-}
-
-// TestWhoContinuesADrain has the messages of a drain without a budget.
-func TestWhoContinuesADrain(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		message string
-		cluster *clusterv1.Cluster
-		want    reason.Actor
-		fact    string
-	}{
-		"is Drover where pods end by themselves":               {"Draining:\n* Pod a/b: waiting for completion", cluster(), reason.Drover, ""},
-		"is the administrator where one does not end for long": {"Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.WorkloadAdmin, ""},
-		"is the administrator where a volume stays for long": {
-			"Draining:\n* Pod a/b: next when the volumes of the Pod before are detached, still attached: PersistentVolumeClaim a/data", cluster(), reason.WorkloadAdmin, "",
-		},
-		"is the administrator where nothing ends":               {"Draining:\n* Pod a/b: next, limited per pass", cluster(), reason.WorkloadAdmin, ""},
-		"is the administrator where a Namespace stays for long": {"Draining:\n* Pod a/b: the Namespace is being deleted, waiting for kube-controller-manager", cluster(), reason.WorkloadAdmin, ""},
-		"is Drover where others follow by drain order":          {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: later, by drain order", cluster(), reason.Drover, ""},
-		"is somebody where one eviction is refused":             {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: refused by a webhook", cluster(), reason.WorkloadAdmin, ""},
-		"is the operator where a rule is wrong":                 {`MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`, cluster(), reason.Operator, ""},
-		"is somebody without a line about a pod":                {"Draining", cluster(), reason.WorkloadAdmin, ""},
-		"is somebody while there is no connection":              {"Draining:\n* Pod a/b: waiting for completion", cluster(unconnected), reason.WorkloadAdmin, "The Cluster is not well: the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it"},
-		"is not changed by a Cluster that is not there":         {"Draining:\n* Pod a/b: waiting for completion", nil, reason.Drover, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := deleted(clusterv1.MachineDeletingDrainingNodeReason, test.message)
-			f := finder(t, nil, m)
-			if test.cluster != nil {
-				f = finder(t, nil, m, test.cluster)
-			}
-			found, err := f.machine(t.Context(), m)
-			if err != nil || found.Actor != test.want || strings.Join(found.Facts, "") != test.fact {
-				t.Errorf("got %+v, error %v", found, err)
-			}
-		})
-	}
-}
-
-// TestPodsHaveTimeToEnd: a drain has just begun, of a Machine that was deleted an hour ago.
-func TestPodsHaveTimeToEnd(t *testing.T) {
-	t.Parallel()
-	m := deleted(clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them")
-	m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(time.Minute)}
-	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
-	if err != nil || found.Actor != reason.Drover {
-		t.Errorf("got %+v, error %v", found, err)
-	}
-}
-
-// TestWrongRuleInTheWayOfADeletion is met by a drain, and without one by the step that leaves out the volumes of pods that stay.
-func TestWrongRuleInTheWayOfADeletion(t *testing.T) {
-	t.Parallel()
-	const message = `MachineDrainRule "r" cannot be applied: spec.pods[0].selector: no; correct or delete the rule`
-	for _, stage := range []string{clusterv1.MachineDeletingDrainingNodeReason, clusterv1.MachineDeletingWaitingForVolumeDetachReason} {
-		m := deleted(stage, message)
-		found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
-		if err != nil || found.Actor != reason.Operator || !strings.HasPrefix(found.Help, "correct or delete the MachineDrainRule") {
-			t.Errorf("%s: got %+v, error %v", stage, found, err)
-		}
-	}
-}
-
-// TestStageOfADeletionWithoutConnection has the stages that need the workload cluster: what they wait for is not known then.
-func TestStageOfADeletionWithoutConnection(t *testing.T) {
-	t.Parallel()
-	for stage, skip := range map[string]string{
-		clusterv1.MachineDeletingDrainingNodeReason:           clusterv1.ExcludeNodeDrainingAnnotation,
-		clusterv1.MachineDeletingWaitingForVolumeDetachReason: clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
-		clusterv1.MachineDeletingDeletingNodeReason:           "spec.deletion.nodeDeletionTimeoutSeconds to 1 or more",
-	} {
-		m := deleted(stage, "")
-		found, err := finder(t, nil, m, cluster(unconnected)).machine(t.Context(), m)
-		if err != nil || !strings.HasPrefix(found.Help, "make the workload cluster answer; ") || !strings.HasSuffix(found.Help, skip) || found.Command != "kubectl drover why cluster/c --namespace n" || strings.Contains(found.Meaning, "refuses") {
-			t.Errorf("%s: got %+v, error %v", stage, found, err)
-		}
-		if connected, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || strings.HasPrefix(connected.Help, "make the workload cluster answer; ") {
-			t.Errorf("%s with a connection: got %+v, error %v", stage, connected, err)
-		}
-	}
-}
 
 // TestDeletionLooksAtTheInstance has a Machine that waits for its infrastructure machine.
 func TestDeletionLooksAtTheInstance(t *testing.T) {

@@ -33,6 +33,13 @@ func (f *Finder) healthCheck(ctx context.Context, m *clusterv1.Machine, found *F
 		if found.Condition.Reason == clusterv1.MachineNodeInspectionFailedReason { // its host has not joined yet
 			return nil, nil //nolint:nilnil // no check is the cause
 		}
+		held, err := f.notReplaced(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if held != nil { // its Node is the cause
+			found.Help = strings.ReplaceAll(found.Help, reason.HealthCheckReplaces, held.Object.String()+" does not replace the Machine now")
+		}
 	default:
 		return nil, nil //nolint:nilnil // it is about something else
 	}

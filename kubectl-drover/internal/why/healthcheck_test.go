@@ -59,6 +59,49 @@ func TestAnUnhealthyMachineThatIsNotReplaced(t *testing.T) {
 	}
 }
 
+// TestUnhealthyNodeThatIsNotReplaced is promised no replacement while its MachineHealthCheck declines it.
+func TestUnhealthyNodeThatIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "h"}}
+	check.Spec.ClusterName, check.Spec.Selector.MatchLabels = "c", map[string]string{"app": "web"}
+	allowing := check.DeepCopy()
+	check.Status.Conditions = []metav1.Condition{is(droverpolicyv1.FailureDomainsHealthyCondition, "False", droverpolicyv1.FailureDomainDownReason, "")}
+	for _, kind := range []string{clusterv1.MachineNodeHealthyCondition, clusterv1.MachineNodeReadyCondition} {
+		m := machine("m", is(kind, "False", map[string]string{
+			clusterv1.MachineNodeHealthyCondition: clusterv1.MachineNodeNotHealthyReason, clusterv1.MachineNodeReadyCondition: clusterv1.MachineNodeNotReadyReason,
+		}[kind], ""), is(clusterv1.MachineHealthCheckSucceededCondition, "False", clusterv1.MachineHealthCheckUnhealthyNodeReason, "it is not replaced now"))
+		m.Labels["app"] = "web"
+		for want, check := range map[string]*clusterv1.MachineHealthCheck{"MachineHealthCheck h does not replace the Machine now": check, reason.HealthCheckReplaces: allowing} {
+			found, err := finder(t, nil, m, cluster(), check).machine(t.Context(), m)
+			if err != nil || found.Condition.Type != kind || !strings.HasSuffix(found.Help, want) {
+				t.Errorf("%s: got %+v, error %v", kind, found, err)
+			}
+		}
+	}
+}
+
+// TestHostThatAHealthCheckHasGivenUp needs action before the time of a creation has passed, unless it is replaced.
+func TestHostThatAHealthCheckHasGivenUp(t *testing.T) {
+	t.Parallel()
+	booting := is(clusterv1.MachineNodeHealthyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, "")
+	booting.LastTransitionTime = ago(20 * time.Minute)
+	timedOut := is(clusterv1.MachineHealthCheckSucceededCondition, "False", clusterv1.MachineHealthCheckNodeStartupTimeoutReason, "it is not replaced now")
+	requested := is(clusterv1.MachineOwnerRemediatedCondition, "False", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, "")
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		want       reason.Actor
+	}{
+		"boots":           {[]metav1.Condition{booting}, reason.Drover},
+		"is given up":     {[]metav1.Condition{booting, timedOut}, reason.Operator},
+		"is replaced now": {[]metav1.Condition{booting, timedOut, requested}, reason.Drover},
+	} {
+		m := machine("m", test.conditions...)
+		if found, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || found.Actor != test.want {
+			t.Errorf("%s: got %+v, error %v", name, found, err)
+		}
+	}
+}
+
 // TestHealthCheckWhoseReplacementsAreDeferred answers with what they wait for, and not that they continue.
 func TestHealthCheckWhoseReplacementsAreDeferred(t *testing.T) {
 	t.Parallel()

@@ -150,8 +150,8 @@ func deleting(m *clusterv1.Machine) *Finding {
 		found.Actor, found.Help, found.Command = reason.Installer, "change the policy or the permission that the message has; it is tried again by itself", ""
 	case needsRules[c.Reason] && strings.Contains(c.Message, invalidRule):
 		found.Actor, found.Help, found.Command = reason.Operator, "correct or delete the MachineDrainRule that the message names; it may protect a Pod", ""
-	case c.Reason == clusterv1.MachineDeletingDrainingNodeReason && endsByItself(c.Message):
-		found.Actor, found.Help = reason.Drover, "it goes on when the pods have ended"
+	case c.Reason == clusterv1.MachineDeletingDrainingNodeReason && drainPasses(c.Message):
+		found.Actor, found.Help = reason.Drover, "it goes on when the pods have ended, or may be evicted"
 	}
 	return found
 }

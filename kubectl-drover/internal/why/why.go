@@ -138,7 +138,7 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
 		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
 		found.sinceDeletion(o)
-		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time))
+		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time) > maxCreation)
 		providerID, _, _ := unstructured.NestedString(o.Object, "spec", "providerID")
 		found.reviewControlPlane(o.GetLabels(), provisioned || providerID != "")
 	}

@@ -41,8 +41,9 @@ func (w *worst) add(m *clusterv1.Machine) {
 	}
 	w.all++
 	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that is not replaced from
-	// one that is replaced.
-	key := fmt.Sprintf("%s %s %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction())
+	// one that is replaced. A drain that may take any time says nothing about others.
+	anyTime := found.Condition.Reason == clusterv1.MachineDeletingDrainingNodeReason && takesAnyTime(causesIn(found.Condition.Message))
+	key := fmt.Sprintf("%s %s %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(), anyTime)
 	one := sample{facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1, needsAction: found.needsAction()}
 	if known := w.groups[key]; known == nil || known.isBehind(one) {
 		one.machine = m.DeepCopy()

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/quantity"
+)
+
+// maxFacts is how many Pods, PodDisruptionBudgets or volumes an answer has.
+const maxFacts = 3
+
+// maxWait is how long a deletion may wait for what passes by itself until the administrator of the workload cluster should look:
+// for a PodDisruptionBudget that allows no disruption now, for volumes, and for a Pod after its grace period.
+const maxWait = 30 * time.Minute
+
+// Causes for which a drain waits for Pods, as its message has them: package drain of machine-controller writes them.
+const (
+	podDeleted       = "being deleted, waiting for the kubelet to end them"
+	podCompletes     = "waiting for completion"
+	namespaceDeleted = "the Namespace is being deleted"
+	volumesInTurn    = "next when the volumes of the Pod before are detached"
+	nextPass         = "next, limited per pass"
+	laterOrder       = "later, by drain order"
+	budgetExhausted  = " allows no disruption now"
+	budgetUnobserved = " has changed and waits for the disruption controller"
+)
+
+// budgetInMessage matches the budgets that the message of a drain names: "PodDisruptionBudgets a/x, b/y and 4 more allow".
+var budgetInMessage = regexp.MustCompile(`PodDisruptionBudgets? ((?:[a-z0-9.-]+/[a-z0-9.-]+(?:, )?)+)`)
+
+// causesIn are the causes in the message of a drain; empty for a line that has none.
+func causesIn(message string) []string {
+	causes := strings.Split(message, "\n* ")[1:]
+	for i, line := range causes {
+		_, causes[i], _ = strings.Cut(line, ": ")
+	}
+	return causes
+}
+
+// passes reports whether what a drain waits for passes by itself.
+func passes(cause string) bool {
+	if strings.HasPrefix(cause, "PodDisruptionBudget") || strings.HasPrefix(cause, "a PodDisruptionBudget") {
+		return strings.HasSuffix(cause, budgetExhausted) || strings.HasSuffix(cause, budgetUnobserved)
+	}
+	return slices.ContainsFunc([]string{podDeleted, podCompletes, namespaceDeleted, volumesInTurn, nextPass, laterOrder}, func(known string) bool {
+		return strings.HasPrefix(cause, known)
+	})
+}
+
+// takesAnyTime reports whether a drain waits for nothing but Pods that run until their completion, which may take any time, and for
+// those whose turn comes after them.
+func takesAnyTime(causes []string) bool {
+	completes := slices.ContainsFunc(causes, func(cause string) bool { return strings.HasPrefix(cause, podCompletes) })
+	return completes && !slices.ContainsFunc(causes, func(cause string) bool {
+		return !strings.HasPrefix(cause, podCompletes) && !strings.HasPrefix(cause, laterOrder) && !strings.HasPrefix(cause, nextPass)
+	})
+}
+
+// drainPasses reports whether a drain waits for nothing but what passes by itself.
+func drainPasses(message string) bool {
+	causes := causesIn(message)
+	return len(causes) > 0 && !slices.ContainsFunc(causes, func(cause string) bool { return !passes(cause) })
+}
+
+// draining adds what the workload cluster says about the Pods and PodDisruptionBudgets that a drain waits for.
+func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	offline, err := f.offline(ctx, m, found, "a drain", "the annotation "+clusterv1.ExcludeNodeDrainingAnnotation+" on the Machine")
+	if offline || err != nil {
+		return found, err
+	}
+	causes, budgets := causesIn(found.Condition.Message), budgetsIn(found.Condition.Message)
+	overdue := found.Actor == reason.Drover && !takesAnyTime(causes) && f.Now.Sub(drainStart(m, found)) > maxWait
+	if !overdue && len(budgets) == 0 {
+		return found, nil
+	}
+	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
+	if err != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
+	} else if overdue && slices.Contains(causes, podDeleted) {
+		overdue = f.podsOverdue(ctx, workload, m, found)
+	}
+	if overdue {
+		found.drainOverdue(len(budgets) > 0)
+	}
+	if err == nil {
+		describeBudgets(ctx, workload, budgets, found)
+	}
+	return found, nil
+}
+
+func drainStart(m *clusterv1.Machine, found *Finding) time.Time {
+	if deletion := m.Status.Deletion; deletion != nil && !deletion.NodeDrainStartTime.IsZero() {
+		return deletion.NodeDrainStartTime.Time
+	}
+	return found.Condition.LastTransitionTime.Time
+}
+
+// drainOverdue makes a drain one that needs action.
+func (f *Finding) drainOverdue(budgets bool) {
+	entry, _ := reason.Find(f.Object.Kind, f.Condition.Type, f.Condition.Reason)
+	f.Actor, f.Help = reason.WorkloadAdmin, filled(entry.Help, f.Object)
+	if !budgets {
+		f.Help = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace; " +
+			"to go on without, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation + " on the Machine"
+	}
+}
+
+// podsOverdue reports whether a Pod of the Node should have ended long ago, after its grace period, and adds which; also true
+// where the Pods cannot be read.
+func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *clusterv1.Machine, found *Finding) bool {
+	if m.Status.NodeRef.Name == "" {
+		return true
+	}
+	pods := &corev1.PodList{}
+	if err := workload.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": m.Status.NodeRef.Name}); err != nil {
+		found.Facts = append(found.Facts, fmt.Sprintf("The Pods of its Node could not be read: %v", err))
+		return true
+	}
+	overdue := 0
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		// The deletionTimestamp of a Pod is the end of its grace period.
+		if owner := metav1.GetControllerOfNoCopy(pod); pod.DeletionTimestamp == nil || f.Now.Sub(pod.DeletionTimestamp.Time) <= maxWait || owner != nil && owner.Kind == "DaemonSet" {
+			continue
+		}
+		if overdue++; overdue <= maxFacts {
+			found.Facts = append(found.Facts, describePod(pod, f.Now))
+		}
+	}
+	return overdue > 0
+}
+
+// describePod is about a Pod whose grace period has passed.
+func describePod(pod *corev1.Pod, now time.Time) string {
+	text := fmt.Sprintf("The grace period of Pod %s/%s has passed for %s", pod.Namespace, pod.Name, duration.HumanDuration(now.Sub(pod.DeletionTimestamp.Time)))
+	if len(pod.Finalizers) > 0 {
+		text += ", and it has the finalizers " + strings.Join(pod.Finalizers, ", ")
+	}
+	return text
+}
+
+// describeBudgets adds what PodDisruptionBudgets permit.
+func describeBudgets(ctx context.Context, workload *object.Reader, budgets []client.ObjectKey, found *Finding) {
+	for _, key := range budgets[:min(len(budgets), maxFacts)] {
+		budget := &policyv1.PodDisruptionBudget{}
+		if err := workload.Client.Get(ctx, key, budget); err != nil {
+			found.Facts = append(found.Facts, fmt.Sprintf("PodDisruptionBudget %s could not be read: %v", key, err))
+			continue
+		}
+		found.Facts = append(found.Facts, describeBudget(budget))
+	}
+}
+
+// detaching makes a Machine that waits for its volumes one that needs action, once that has taken too long.
+func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
+	offline, err := f.offline(ctx, m, found, "waiting for the volumes", "the annotation "+clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation+" on the Machine")
+	if offline || err != nil {
+		return found, err
+	}
+	began := found.Condition.LastTransitionTime.Time
+	if deletion := m.Status.Deletion; deletion != nil && !deletion.WaitForNodeVolumeDetachStartTime.IsZero() {
+		began = deletion.WaitForNodeVolumeDetachStartTime.Time
+	}
+	if found.Actor == reason.Drover && f.Now.Sub(began) > maxWait {
+		found.Actor = reason.WorkloadAdmin
+	}
+	return found, nil
+}
+
+// offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that. skip is
+// what is set for the deletion to go on without the step.
+func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step, skip string) (bool, error) {
+	down, err := f.disconnected(ctx, ReferenceOf(m))
+	if down == nil || err != nil {
+		return false, err
+	}
+	found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
+	found.Actor, found.Help = reason.WorkloadAdmin, fmt.Sprintf("make the workload cluster answer; to go on without %s, set %s", step, skip)
+	found.Command = command("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
+	return true, nil
+}
+
+// deletingNode adds that a Node cannot be deleted without a connection, which is no refusal then.
+func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
+	offline, err := f.offline(ctx, m, found, "the deletion of the Node", deletionField(m, "nodeDeletionTimeoutSeconds")+" to 1 or more")
+	if offline {
+		found.Meaning = "its Node cannot be deleted without a connection to the workload cluster"
+	}
+	return err
+}
+
+// deletionField names a field of spec.deletion of a Machine where it is set: its MachineSet takes it from the template.
+func deletionField(m *clusterv1.Machine, field string) string {
+	owner := metav1.GetControllerOfNoCopy(m)
+	if owner == nil || !object.MachineSet.Owns(owner) {
+		return "spec.deletion." + field + " of the Machine"
+	}
+	name := "MachineSet " + owner.Name
+	if pool := m.Labels[clusterv1.MachineDeploymentNameLabel]; pool != "" {
+		name = "MachineDeployment " + pool
+	}
+	return "spec.template.spec.deletion." + field + " of " + name
+}
+
+func budgetsIn(message string) []client.ObjectKey {
+	var keys []client.ObjectKey
+	for _, match := range budgetInMessage.FindAllStringSubmatch(message, -1) {
+		for _, name := range strings.Split(match[1], ", ") {
+			namespace, name, _ := strings.Cut(name, "/")
+			if key := (client.ObjectKey{Namespace: namespace, Name: name}); name != "" && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+func describeBudget(b *policyv1.PodDisruptionBudget) string {
+	wants := "an unset minimum"
+	switch {
+	case b.Spec.MinAvailable != nil:
+		wants = "minAvailable " + b.Spec.MinAvailable.String()
+	case b.Spec.MaxUnavailable != nil:
+		wants = "maxUnavailable " + b.Spec.MaxUnavailable.String()
+	}
+	s := b.Status
+	healthy, expected := quantity.Are(s.CurrentHealthy, "pod"), quantity.Are(s.ExpectedPods, "pod")
+	if s.CurrentHealthy > s.ExpectedPods { // pods without a controller are not expected
+		return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %s healthy, and %d may be evicted now", b.Namespace, b.Name, wants, healthy, s.DisruptionsAllowed)
+	}
+	return fmt.Sprintf("PodDisruptionBudget %s/%s has %s: %d of %s healthy, %d must be, so %d may be evicted now",
+		b.Namespace, b.Name, wants, s.CurrentHealthy, expected, s.DesiredHealthy, s.DisruptionsAllowed)
+}
