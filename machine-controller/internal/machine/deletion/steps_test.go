@@ -153,7 +153,7 @@ func TestDrainWaitsForAnInvalidRule(t *testing.T) {
 	rule := &clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Namespace: e.state.Machine.Namespace, Name: "r"}}
 	rule.Spec.Drain.Behavior = clusterv1.MachineDrainRuleDrainBehaviorDrain
 	rule.Spec.Pods = []clusterv1.MachineDrainRulePodSelector{{Selector: &metav1.LabelSelector{
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Unknown"}},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists, Values: []string{"b"}}},
 	}}}
 	if err := e.client.Create(t.Context(), rule); err != nil {
 		t.Fatal(err)
