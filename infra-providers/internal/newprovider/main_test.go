@@ -42,8 +42,9 @@ func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
 	}
 	module := filepath.Join(root, "infra-providers")
 	run(t, module, "go", "tool", "-modfile="+tools, "controller-gen", "rbac:roleName=drover-infra-xcloud", "paths=./internal/...", "paths=./xcloud/...", "output:rbac:dir=config/rbac/xcloud")
-	run(t, module, "go", "vet", "./xcloud/...", "./cmd/xcloud")
-	output := run(t, module, "go", "test", "-v", "./xcloud")
+	// Without vet, which would read all dependencies.
+	run(t, module, "go", "build", "-o", os.DevNull, "./cmd/xcloud")
+	output := run(t, module, "go", "test", "-vet=off", "-v", "./xcloud")
 	for _, passed := range []string{
 		"--- PASS: TestConformance/creates_once_when_the_answer_was_lost", "--- PASS: TestConformance/finds_the_image_that_a_creation_takes",
 		"--- PASS: TestReconcileMachine", "--- PASS: TestSpecIsImmutable", "0 leaked, 0 doubled, 0 stuck",
