@@ -56,7 +56,7 @@ func causesIn(message string) []string {
 
 // passes reports whether what a drain waits for passes by itself.
 func passes(cause string) bool {
-	if strings.HasPrefix(cause, "PodDisruptionBudget") || strings.HasPrefix(cause, "a PodDisruptionBudget") {
+	if isBudget(cause) {
 		return strings.HasSuffix(cause, budgetExhausted) || strings.HasSuffix(cause, budgetUnobserved)
 	}
 	return slices.ContainsFunc([]string{podDeleted, podCompletes, namespaceDeleted, volumesInTurn, nextPass, laterOrder}, func(known string) bool {
@@ -64,13 +64,27 @@ func passes(cause string) bool {
 	})
 }
 
+// isBudget reports whether a cause is about PodDisruptionBudgets, which are not named without permission to read them.
+func isBudget(cause string) bool {
+	return strings.HasPrefix(cause, "PodDisruptionBudget") || strings.HasPrefix(cause, "a PodDisruptionBudget")
+}
+
+// waitsInTurn reports whether a cause is that a Pod runs until its completion, or is one whose turn comes later.
+func waitsInTurn(cause string) bool {
+	return strings.HasPrefix(cause, podCompletes) || strings.HasPrefix(cause, laterOrder) || strings.HasPrefix(cause, nextPass)
+}
+
+// waitsForDeletedPods reports whether a drain waits for Pods that are being deleted, and besides for nothing but those that wait in
+// turn.
+func waitsForDeletedPods(causes []string) bool {
+	return slices.Contains(causes, podDeleted) && !slices.ContainsFunc(causes, func(cause string) bool { return cause != podDeleted && !waitsInTurn(cause) })
+}
+
 // takesAnyTime reports whether a drain waits for nothing but Pods that run until their completion, which may take any time, and for
 // those whose turn comes after them.
 func takesAnyTime(causes []string) bool {
 	completes := slices.ContainsFunc(causes, func(cause string) bool { return strings.HasPrefix(cause, podCompletes) })
-	return completes && !slices.ContainsFunc(causes, func(cause string) bool {
-		return !strings.HasPrefix(cause, podCompletes) && !strings.HasPrefix(cause, laterOrder) && !strings.HasPrefix(cause, nextPass)
-	})
+	return completes && !slices.ContainsFunc(causes, func(cause string) bool { return !waitsInTurn(cause) })
 }
 
 // drainPasses reports whether a drain waits for nothing but what passes by itself.
@@ -93,11 +107,11 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
 	if err != nil {
 		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
-	} else if overdue && slices.Contains(causes, podDeleted) {
+	} else if overdue && waitsForDeletedPods(causes) {
 		overdue = f.podsOverdue(ctx, workload, m, found)
 	}
 	if overdue {
-		found.drainOverdue(len(budgets) > 0)
+		found.drainOverdue(slices.ContainsFunc(causes, isBudget))
 	}
 	if err == nil {
 		describeBudgets(ctx, workload, budgets, found)
@@ -122,8 +136,9 @@ func (f *Finding) drainOverdue(budgets bool) {
 	}
 }
 
-// podsOverdue reports whether a Pod of the Node should have ended long ago, after its grace period, and adds which; also true
-// where the Pods cannot be read.
+// podsOverdue reports whether a Pod of the Node should have ended long ago, after its grace period, and adds which, or was scheduled
+// to it during the drain, as Pods are that tolerate every taint: they come again each time. It is also true where the Pods cannot be
+// read.
 func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *clusterv1.Machine, found *Finding) bool {
 	if m.Status.NodeRef.Name == "" {
 		return true
@@ -133,18 +148,21 @@ func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *cl
 		found.Facts = append(found.Facts, fmt.Sprintf("The Pods of its Node could not be read: %v", err))
 		return true
 	}
-	overdue := 0
+	var facts []string
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		// The deletionTimestamp of a Pod is the end of its grace period.
-		if owner := metav1.GetControllerOfNoCopy(pod); pod.DeletionTimestamp == nil || f.Now.Sub(pod.DeletionTimestamp.Time) <= maxWait || owner != nil && owner.Kind == "DaemonSet" {
+		if owner := metav1.GetControllerOfNoCopy(pod); pod.DeletionTimestamp == nil || owner != nil && owner.Kind == "DaemonSet" {
 			continue
 		}
-		if overdue++; overdue <= maxFacts {
-			found.Facts = append(found.Facts, describePod(pod, f.Now))
+		switch {
+		case f.Now.Sub(pod.DeletionTimestamp.Time) > maxWait: // it is the end of the grace period
+			facts = append(facts, describePod(pod, f.Now))
+		case pod.CreationTimestamp.After(drainStart(m, found)):
+			facts = append(facts, fmt.Sprintf("Pod %s/%s was scheduled to the Node during the drain: it tolerates the taint of a Node that is cordoned", pod.Namespace, pod.Name))
 		}
 	}
-	return overdue > 0
+	found.Facts = append(found.Facts, facts[:min(len(facts), maxFacts)]...)
+	return len(facts) > 0
 }
 
 // describePod is about a Pod whose grace period has passed.

@@ -166,6 +166,7 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	ending := deletedIn("a", "a-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: waiting for completion")
 	stuck := deletedIn("b", "b-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/c: being deleted, waiting for the kubelet to end them")
 	ending.Status.Conditions[0].LastTransitionTime = ago(5 * time.Hour)
+	exhausted := deletedIn("b", "z-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: PodDisruptionBudget a/x allows no disruption now")
 	kept := deletedIn("a", "a-1", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: PodDisruptionBudget a/x allows no disruption")
 	refused := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}}
 	refused.Status.Conditions = []metav1.Condition{is(clusterv1.ReadyCondition, "False", infrav1.UnauthorizedReason, "")}
@@ -233,7 +234,11 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers what is blocked to a drain that ends by itself":            {[]client.Object{poolNamed("a"), poolNamed("b", blocked), ending}, "MachineDeployment b ScalingUp", 1},
 		"prefers a freeze to a drain that ends by itself":                   {[]client.Object{poolNamed("a"), poolNamed("b", frozen), ending}, "MachineDeployment b Frozen", 1},
 		"prefers a drain whose Pod does not end to one that ends by itself": {[]client.Object{poolNamed("a"), poolNamed("b"), ending, stuck}, "Machine b-0 Deleting", 1},
-		"prefers a drain that is blocked to one that ends by itself":        {[]client.Object{poolNamed("a"), ending, kept}, "Machine a-1 Deleting", 1},
+		"prefers a drain that takes too long to several causes that continue": {
+			[]client.Object{poolNamed("a"), poolNamed("b"), booting, deletedIn("a", "a-2", clusterv1.MachineDeletingReason, ""), deletedIn("a", "a-3", clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, ""), exhausted},
+			"Machine z-0 Deleting", 3,
+		},
+		"prefers a drain that is blocked to one that ends by itself": {[]client.Object{poolNamed("a"), ending, kept}, "Machine a-1 Deleting", 1},
 		"prefers the pool that was not stopped": {
 			[]client.Object{poolNamed("a", frozen), poolNamed("b", paused), poolNamed("c"), failingIn("c", "c-0", "CloudError")}, "Machine c-0 InfrastructureReady", 2,
 		},

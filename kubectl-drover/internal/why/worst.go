@@ -15,7 +15,7 @@ import (
 )
 
 // maxCauses is how many different causes of Machines are looked into for one that needs action.
-const maxCauses = 3
+const maxCauses = 5
 
 // worst collects what Machines wait for, and keeps of each cause one Machine.
 type worst struct {
