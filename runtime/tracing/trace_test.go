@@ -146,7 +146,7 @@ func TestSameFailureIsEmittedOnce(t *testing.T) {
 	}
 	var got []string
 	for _, each := range recorded.Spans() {
-		got = append(got, fmt.Sprint(each.Status.Code == codes.Error, " ", each.Attributes[len(each.Attributes)-1].Value.Emit()))
+		got = append(got, fmt.Sprint(each.Status.Code == codes.Error, " ", each.Attributes[len(each.Attributes)-1].Value.String()))
 	}
 	if diff := cmp.Diff([]string{"true quota_exceeded", "true timeout", "false c", "true timeout"}, got); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)

@@ -62,13 +62,13 @@ func (r *Recorder) Lines() []string {
 		line = append(line, span.EndTime.Sub(span.StartTime).String())
 		for _, a := range span.Attributes {
 			if !strings.HasPrefix(string(a.Key), "drover.machine.") && a.Key != "drover.cluster.name" {
-				line = append(line, fmt.Sprintf("%s=%s", a.Key, a.Value.Emit()))
+				line = append(line, fmt.Sprintf("%s=%s", a.Key, a.Value.String()))
 			}
 		}
 		for _, e := range span.Events {
 			line = append(line, "| "+e.Name)
 			for _, a := range e.Attributes {
-				line = append(line, fmt.Sprintf("%s=%s", a.Key, a.Value.Emit()))
+				line = append(line, fmt.Sprintf("%s=%s", a.Key, a.Value.String()))
 			}
 		}
 		lines = append(lines, strings.Join(line, " "))
