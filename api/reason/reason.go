@@ -47,6 +47,9 @@ const (
 // its provider must replace.
 const DeleteMachine = "delete the Machine"
 
+// OnMachine names an annotation that is set on a Machine.
+func OnMachine(annotation string) string { return "the annotation " + annotation + " on the Machine" }
+
 // HealthCheckReplaces is what is done about an unhealthy Machine in a Cluster whose Machines are evaluated.
 const HealthCheckReplaces = "a MachineHealthCheck replaces the Machine where one selects it"
 

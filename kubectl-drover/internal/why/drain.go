@@ -95,7 +95,7 @@ func drainPasses(message string) bool {
 
 // draining adds what the workload cluster says about the Pods and PodDisruptionBudgets that a drain waits for.
 func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	offline, err := f.offline(ctx, m, found, "a drain", "the annotation "+clusterv1.ExcludeNodeDrainingAnnotation+" on the Machine")
+	offline, err := f.offline(ctx, m, found, "a drain", reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation))
 	if offline || err != nil {
 		return found, err
 	}
@@ -132,7 +132,7 @@ func (f *Finding) drainOverdue(budgets bool) {
 	f.Actor, f.Help = reason.WorkloadAdmin, filled(entry.Help, f.Object)
 	if !budgets {
 		f.Help = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace; " +
-			"to go on without, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation + " on the Machine"
+			"to go on without, set " + reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)
 	}
 }
 
@@ -188,7 +188,7 @@ func describeBudgets(ctx context.Context, workload *object.Reader, budgets []cli
 
 // detaching makes a Machine that waits for its volumes one that needs action, once that has taken too long.
 func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	offline, err := f.offline(ctx, m, found, "waiting for the volumes", "the annotation "+clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation+" on the Machine")
+	offline, err := f.offline(ctx, m, found, "waiting for the volumes", reason.OnMachine(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation))
 	if offline || err != nil {
 		return found, err
 	}
