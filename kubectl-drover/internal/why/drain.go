@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -25,6 +26,11 @@ import (
 
 // maxFacts is how many Pods, PodDisruptionBudgets or volumes an answer has.
 const maxFacts = 3
+
+// What helps against what keeps a drain from its end.
+const (
+	podsKept = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace"
+)
 
 // maxWait is how long a deletion may wait for what passes by itself until the administrator of the workload cluster should look:
 // for a PodDisruptionBudget that allows no disruption now, for volumes, and for a Pod after its grace period.
@@ -100,18 +106,23 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 		return found, err
 	}
 	causes, budgets := causesIn(found.Condition.Message), budgetsIn(found.Condition.Message)
-	overdue := found.Actor == reason.Drover && !takesAnyTime(causes) && f.Now.Sub(drainStart(m, found)) > maxWait
-	if !overdue && len(budgets) == 0 {
+	long := f.Now.Sub(drainStart(m, found)) > maxWait
+	overdue := long && found.Actor == reason.Drover && !takesAnyTime(causes)
+	awaitsEnd := long && slices.Contains(causes, podDeleted)
+	if !overdue && !awaitsEnd && len(budgets) == 0 {
 		return found, nil
 	}
 	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
-	if err != nil {
+	pods := ""
+	switch {
+	case err != nil:
 		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
-	} else if overdue && waitsForDeletedPods(causes) {
-		overdue = f.podsOverdue(ctx, workload, m, found)
+	case awaitsEnd:
+		pods = f.podsOverdue(ctx, workload, m, found)
+		overdue = overdue && (pods != "" || !waitsForDeletedPods(causes))
 	}
 	if overdue {
-		found.drainOverdue(slices.ContainsFunc(causes, isBudget))
+		found.drainOverdue(pods, slices.ContainsFunc(causes, isBudget))
 	}
 	if err == nil {
 		describeBudgets(ctx, workload, budgets, found)
@@ -126,27 +137,30 @@ func drainStart(m *clusterv1.Machine, found *Finding) time.Time {
 	return found.Condition.LastTransitionTime.Time
 }
 
-// drainOverdue makes a drain one that needs action.
-func (f *Finding) drainOverdue(budgets bool) {
+// drainOverdue makes a drain one that needs action. pods is what helps against Pods that keep it from its end; empty without any. They
+// come first: a budget allows no disruption for as long as one of its own Pods does not end.
+func (f *Finding) drainOverdue(pods string, budgets bool) {
 	entry, _ := reason.Find(f.Object.Kind, f.Condition.Type, f.Condition.Reason)
 	f.Actor, f.Help = reason.WorkloadAdmin, filled(entry.Help, f.Object)
-	if !budgets {
-		f.Help = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace; " +
-			"to go on without, set " + reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)
+	switch {
+	case budgets && pods != "":
+		f.Help = pods + "; where a budget allows no disruption after that, " + f.Help
+	case !budgets:
+		f.Help = cmp.Or(pods, podsKept) + "; to go on without, set " + reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)
 	}
 }
 
-// podsOverdue reports whether a Pod of the Node should have ended long ago, after its grace period, and adds which, or was scheduled
-// to it during the drain, as Pods are that tolerate every taint: they come again each time. It is also true where the Pods cannot be
-// read.
-func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *clusterv1.Machine, found *Finding) bool {
+// podsOverdue is what helps against Pods of the Node that should have ended long ago, after their grace periods, or were scheduled to
+// it during the drain, as Pods are that tolerate every taint: they come again each time. It adds which, and is empty where there are
+// none. Where the Pods cannot be read, there may be some.
+func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *clusterv1.Machine, found *Finding) string {
 	if m.Status.NodeRef.Name == "" {
-		return true
+		return podsKept
 	}
 	pods := &corev1.PodList{}
 	if err := workload.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": m.Status.NodeRef.Name}); err != nil {
 		found.Facts = append(found.Facts, fmt.Sprintf("The Pods of its Node could not be read: %v", err))
-		return true
+		return podsKept
 	}
 	var facts []string
 	for i := range pods.Items {
@@ -162,7 +176,10 @@ func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *cl
 		}
 	}
 	found.Facts = append(found.Facts, facts[:min(len(facts), maxFacts)]...)
-	return len(facts) > 0
+	if len(facts) == 0 {
+		return ""
+	}
+	return podsKept
 }
 
 // describePod is about a Pod whose grace period has passed.

@@ -104,10 +104,13 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 		return p
 	}
 	const (
-		ending   = "Draining:\n* Pods a/b, a/c: being deleted, waiting for the kubelet to end them"
-		budget   = "Draining:\n* Pod a/b: PodDisruptionBudget a/x allows no disruption now\n* Pod a/c: PodDisruptionBudgets a/y has changed and waits for the disruption controller"
-		overdue  = "The grace period of Pod a/b has passed for 31m, and it has the finalizers x/y"
-		noBudget = `PodDisruptionBudget a/x could not be read: poddisruptionbudgets.policy "x" not found; PodDisruptionBudget a/y could not be read: poddisruptionbudgets.policy "y" not found`
+		ending      = "Draining:\n* Pods a/b, a/c: being deleted, waiting for the kubelet to end them"
+		budget      = "Draining:\n* Pod a/b: PodDisruptionBudget a/x allows no disruption now\n* Pod a/c: PodDisruptionBudgets a/y has changed and waits for the disruption controller"
+		overdue     = "The grace period of Pod a/b has passed for 31m, and it has the finalizers x/y"
+		goesOn      = "it goes on when"
+		disruptable = "make the workload disruptable; "
+		held        = "The grace period of Pod a/d has passed for 31m, and it has the finalizers x/y"
+		noBudget    = `PodDisruptionBudget a/x could not be read: poddisruptionbudgets.policy "x" not found; PodDisruptionBudget a/y could not be read: poddisruptionbudgets.policy "y" not found`
 	)
 	again := pod("b", -30*time.Second, "ReplicaSet")
 	again.CreationTimestamp = ago(time.Minute)
@@ -119,15 +122,28 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 		pods    []client.Object
 		want    reason.Actor
 		facts   string
+		help    string
 	}{
-		"a drain that began now":        {ending, 30 * time.Minute, []client.Object{pod("b", 31*time.Minute, "")}, reason.Drover, ""},
-		"a Pod deleted now":             {ending, 2 * time.Hour, []client.Object{pod("b", -30*time.Second, ""), pod("c", 30*time.Minute, "ReplicaSet"), elsewhere}, reason.Drover, ""},
-		"a Pod deleted long ago":        {ending, 2 * time.Hour, []client.Object{pod("b", 31*time.Minute, "StatefulSet"), pod("c", time.Minute, "")}, reason.WorkloadAdmin, overdue},
-		"Pods that come again":          {ending, 2 * time.Hour, []client.Object{again}, reason.WorkloadAdmin, "Pod a/b was scheduled to the Node during the drain: it tolerates the taint of a Node that is cordoned"},
-		"a budget beside a Pod":         {budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", -30*time.Second, "")}, reason.WorkloadAdmin, noBudget},
-		"a Pod that no drain waits for": {ending, 2 * time.Hour, []client.Object{pod("b", 31*time.Minute, "DaemonSet")}, reason.Drover, ""},
-		"a budget now":                  {budget, 30 * time.Minute, nil, reason.Drover, noBudget},
-		"a budget for long":             {budget, 31 * time.Minute, nil, reason.WorkloadAdmin, noBudget},
+		"a drain that began now": {ending, 30 * time.Minute, []client.Object{pod("b", 31*time.Minute, "")}, reason.Drover, "", goesOn},
+		"a Pod deleted now":      {ending, 2 * time.Hour, []client.Object{pod("b", -30*time.Second, ""), pod("c", 30*time.Minute, "ReplicaSet"), elsewhere}, reason.Drover, "", goesOn},
+		"a Pod deleted long ago": {ending, 2 * time.Hour, []client.Object{pod("b", 31*time.Minute, "StatefulSet"), pod("c", time.Minute, "")}, reason.WorkloadAdmin, overdue, podsKept},
+		"Pods that come again":   {ending, 2 * time.Hour, []client.Object{again}, reason.WorkloadAdmin, "Pod a/b was scheduled to the Node during the drain: it tolerates the taint of a Node that is cordoned", podsKept},
+		"a budget beside a Pod":  {budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", -30*time.Second, "")}, reason.WorkloadAdmin, noBudget, disruptable},
+		"a budget beside a Pod deleted long ago": {
+			budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", 31*time.Minute, "StatefulSet")}, reason.WorkloadAdmin, held + "; " + noBudget,
+			podsKept + "; where a budget allows no disruption after that, make the workload disruptable; ",
+		},
+		"a Namespace beside a Pod deleted long ago": {
+			"Draining:\n* Pod a/e: the Namespace is being deleted, waiting\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour,
+			[]client.Object{pod("d", 31*time.Minute, "StatefulSet")}, reason.WorkloadAdmin, held, podsKept,
+		},
+		"a refusal beside a Pod deleted long ago": {
+			"Draining:\n* Pod a/b: eviction was refused: no\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour,
+			[]client.Object{pod("d", 31*time.Minute, "StatefulSet")}, reason.WorkloadAdmin, held, "make the workload disruptable; ",
+		},
+		"a Pod that no drain waits for": {ending, 2 * time.Hour, []client.Object{pod("b", 31*time.Minute, "DaemonSet")}, reason.Drover, "", goesOn},
+		"a budget now":                  {budget, 30 * time.Minute, nil, reason.Drover, noBudget, goesOn},
+		"a budget for long":             {budget, 31 * time.Minute, nil, reason.WorkloadAdmin, noBudget, disruptable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,8 +153,8 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 			if err != nil || found.Actor != test.want || strings.Join(found.Facts, "; ") != test.facts {
 				t.Errorf("got %+v, error %v", found, err)
 			}
-			if disruptable := strings.HasPrefix(found.Help, "make the workload disruptable"); disruptable != (test.want == reason.WorkloadAdmin && strings.HasPrefix(test.message, budget)) {
-				t.Errorf("help %q", found.Help)
+			if !strings.HasPrefix(found.Help, test.help) {
+				t.Errorf("help %q, want %q", found.Help, test.help)
 			}
 		})
 	}
