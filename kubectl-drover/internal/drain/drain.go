@@ -60,12 +60,27 @@ type Request struct {
 	Now     time.Time
 }
 
-// Plan returns what a drain does to each Pod of a Node, sorted. Force deadlines, which begin with a drain, are left out.
+// Plan returns what a drain does to each Pod of a Node, sorted.
 func Plan(ctx context.Context, r Request) ([]Pod, error) {
 	node := &corev1.Node{}
 	if err := r.Workload.Get(ctx, object.Node, client.ObjectKey{Name: r.Node}, node); err != nil {
 		return nil, err
 	}
+	decisions, err := Decide(ctx, r, node)
+	if err != nil {
+		return nil, err
+	}
+	plan := make([]Pod, 0, len(decisions))
+	for _, decision := range decisions {
+		effect, why := effectOf(ctx, r.Workload, decision)
+		plan = append(plan, Pod{decision.Pod.Namespace, decision.Pod.Name, effect, decision.Order, why})
+	}
+	slices.SortStableFunc(plan, func(a, b Pod) int { return slices.Index(order, a.Effect) - slices.Index(order, b.Effect) })
+	return plan, nil
+}
+
+// Decide returns the decision about each Pod of a Node, sorted by name. Force deadlines, which begin with a drain, are left out.
+func Decide(ctx context.Context, r Request, node *corev1.Node) ([]drainplan.Decision, error) {
 	input := drainplan.Input{Now: r.Now, Unreachable: drainplan.Unreachable(node)}
 	var err error
 	if input.Rules, err = drainplan.RulesFor(r.Subject, r.Rules); err != nil {
@@ -78,13 +93,7 @@ func Plan(ctx context.Context, r Request) ([]Pod, error) {
 	if err := input.Observe(ctx, r.Workload.Client, pods); err != nil {
 		return nil, err
 	}
-	plan := make([]Pod, 0, len(pods))
-	for _, decision := range drainplan.Classify(pods, input) {
-		effect, why := effectOf(ctx, r.Workload, decision)
-		plan = append(plan, Pod{decision.Pod.Namespace, decision.Pod.Name, effect, decision.Order, why})
-	}
-	slices.SortStableFunc(plan, func(a, b Pod) int { return slices.Index(order, a.Effect) - slices.Index(order, b.Effect) })
-	return plan, nil
+	return drainplan.Classify(pods, input), nil
 }
 
 func podsOf(ctx context.Context, r Request) ([]*corev1.Pod, error) {
