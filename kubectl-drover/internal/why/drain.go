@@ -12,10 +12,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,11 +24,6 @@ import (
 
 // maxFacts is how many Pods, PodDisruptionBudgets or volumes an answer has.
 const maxFacts = 3
-
-// What helps against what keeps a drain from its end.
-const (
-	podsKept = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace"
-)
 
 // maxWait is how long a deletion may wait for what passes by itself until the administrator of the workload cluster should look:
 // for a PodDisruptionBudget that allows no disruption now, for volumes, and for a Pod after its grace period.
@@ -148,47 +141,6 @@ func (f *Finding) drainOverdue(pods string, budgets bool) {
 	case !budgets:
 		f.Help = cmp.Or(pods, podsKept) + "; to go on without, set " + reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)
 	}
-}
-
-// podsOverdue is what helps against Pods of the Node that should have ended long ago, after their grace periods, or were scheduled to
-// it during the drain, as Pods are that tolerate every taint: they come again each time. It adds which, and is empty where there are
-// none. Where the Pods cannot be read, there may be some.
-func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *clusterv1.Machine, found *Finding) string {
-	if m.Status.NodeRef.Name == "" {
-		return podsKept
-	}
-	pods := &corev1.PodList{}
-	if err := workload.Client.List(ctx, pods, client.MatchingFields{"spec.nodeName": m.Status.NodeRef.Name}); err != nil {
-		found.Facts = append(found.Facts, fmt.Sprintf("The Pods of its Node could not be read: %v", err))
-		return podsKept
-	}
-	var facts []string
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if owner := metav1.GetControllerOfNoCopy(pod); pod.DeletionTimestamp == nil || owner != nil && owner.Kind == "DaemonSet" {
-			continue
-		}
-		switch {
-		case f.Now.Sub(pod.DeletionTimestamp.Time) > maxWait: // it is the end of the grace period
-			facts = append(facts, describePod(pod, f.Now))
-		case pod.CreationTimestamp.After(drainStart(m, found)):
-			facts = append(facts, fmt.Sprintf("Pod %s/%s was scheduled to the Node during the drain: it tolerates the taint of a Node that is cordoned", pod.Namespace, pod.Name))
-		}
-	}
-	found.Facts = append(found.Facts, facts[:min(len(facts), maxFacts)]...)
-	if len(facts) == 0 {
-		return ""
-	}
-	return podsKept
-}
-
-// describePod is about a Pod whose grace period has passed.
-func describePod(pod *corev1.Pod, now time.Time) string {
-	text := fmt.Sprintf("The grace period of Pod %s/%s has passed for %s", pod.Namespace, pod.Name, duration.HumanDuration(now.Sub(pod.DeletionTimestamp.Time)))
-	if len(pod.Finalizers) > 0 {
-		text += ", and it has the finalizers " + strings.Join(pod.Finalizers, ", ")
-	}
-	return text
 }
 
 // describeBudgets adds what PodDisruptionBudgets permit.

@@ -4,13 +4,17 @@
 package why
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,11 +113,34 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 		overdue     = "The grace period of Pod a/b has passed for 31m, and it has the finalizers x/y"
 		goesOn      = "it goes on when"
 		disruptable = "make the workload disruptable; "
+		again       = "Pod a/b was scheduled to the Node during the drain: it tolerates the taint of a Node that is cordoned"
+		placed      = "Pod a/b was placed on the Node during the drain without the scheduler of Kubernetes, as with spec.nodeName"
 		held        = "The grace period of Pod a/d has passed for 31m, and it has the finalizers x/y"
 		noBudget    = `PodDisruptionBudget a/x could not be read: poddisruptionbudgets.policy "x" not found; PodDisruptionBudget a/y could not be read: poddisruptionbudgets.policy "y" not found`
 	)
-	again := pod("b", -30*time.Second, "ReplicaSet")
-	again.CreationTimestamp = ago(time.Minute)
+	tolerant := func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }
+	// created is a Pod that came to the Node during the drain, and is not being deleted yet.
+	created := func(before time.Duration, owner string, changes ...func(*corev1.Pod)) *corev1.Pod {
+		p := pod("b", 0, owner)
+		p.CreationTimestamp, p.DeletionTimestamp, p.Finalizers = ago(before), nil, nil
+		for _, change := range changes {
+			change(p)
+		}
+		return p
+	}
+	deletedNow := func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = new(ago(-30*time.Second)), []string{"x/y"} }
+	static := func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+	skipped := func(p *corev1.Pod) { p.Labels = map[string]string{clusterv1.PodDrainLabel: "skip"} }
+	byRule := func(p *corev1.Pod) { p.Labels = map[string]string{"stays": "true"} }
+	completes := func(p *corev1.Pod) { p.Labels = map[string]string{clusterv1.PodDrainLabel: "wait-completed"} }
+	rule := &clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}}
+	rule.Spec.Machines = []clusterv1.MachineDrainRuleMachineSelector{{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "c"}}}}
+	rule.Spec.Pods = []clusterv1.MachineDrainRulePodSelector{{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stays": "true"}}}}
+	rule.Spec.Drain.Behavior = clusterv1.MachineDrainRuleDrainBehaviorSkip
+	c := cluster()
+	c.Labels = map[string]string{"of": "c"}
+	node := nodeNamed("node", "")
+	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(ago(time.Hour))}}
 	elsewhere := pod("d", time.Hour, "")
 	elsewhere.Spec.NodeName = "another"
 	for name, test := range map[string]struct {
@@ -124,11 +151,23 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 		facts   string
 		help    string
 	}{
-		"a drain that began now": {ending, 30 * time.Minute, []client.Object{pod("b", 31*time.Minute, "")}, reason.Drover, "", goesOn},
-		"a Pod deleted now":      {ending, 2 * time.Hour, []client.Object{pod("b", -30*time.Second, ""), pod("c", 30*time.Minute, "ReplicaSet"), elsewhere}, reason.Drover, "", goesOn},
-		"a Pod deleted long ago": {ending, 2 * time.Hour, []client.Object{pod("b", 31*time.Minute, "StatefulSet"), pod("c", time.Minute, "")}, reason.WorkloadAdmin, overdue, podsKept},
-		"Pods that come again":   {ending, 2 * time.Hour, []client.Object{again}, reason.WorkloadAdmin, "Pod a/b was scheduled to the Node during the drain: it tolerates the taint of a Node that is cordoned", podsKept},
-		"a budget beside a Pod":  {budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", -30*time.Second, "")}, reason.WorkloadAdmin, noBudget, disruptable},
+		"a drain that began now":                   {ending, 30 * time.Minute, []client.Object{pod("b", 31*time.Minute, "")}, reason.Drover, "", goesOn},
+		"a Pod deleted now":                        {ending, 2 * time.Hour, []client.Object{pod("b", -30*time.Second, ""), pod("c", 30*time.Minute, "ReplicaSet"), elsewhere}, reason.Drover, "", goesOn},
+		"a Pod deleted long ago":                   {ending, 2 * time.Hour, []client.Object{pod("b", 31*time.Minute, "StatefulSet"), pod("c", time.Minute, "")}, reason.WorkloadAdmin, overdue, podsKept},
+		"Pods that come again":                     {ending, 2 * time.Hour, []client.Object{created(time.Minute, "ReplicaSet", tolerant, deletedNow)}, reason.WorkloadAdmin, again, podsAgain},
+		"Pods that come again, between two passes": {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant)}, reason.WorkloadAdmin, again, podsAgain},
+		"Pods that come again by their nodeName":   {ending, 2 * time.Hour, []client.Object{created(time.Minute, "ReplicaSet")}, reason.WorkloadAdmin, placed, podsAgain},
+		"Pods that come again beside others":       {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant), pod("d", 31*time.Minute, "")}, reason.WorkloadAdmin, again + "; " + held, podsAgain + "; " + podsKept},
+		"a Pod from before the Node was cordoned":  {ending, 2 * time.Hour, []client.Object{created(time.Hour, "ReplicaSet", deletedNow)}, reason.Drover, "", goesOn},
+		"a Pod that was on its way at the cordon":  {ending, 2 * time.Hour, []client.Object{created(59*time.Minute, "ReplicaSet", deletedNow)}, reason.Drover, "", goesOn},
+		"a Pod from before the drain":              {ending, 2 * time.Hour, []client.Object{created(3*time.Hour, "ReplicaSet", tolerant, deletedNow)}, reason.Drover, "", goesOn},
+		"a Pod that nothing creates again":         {ending, 2 * time.Hour, []client.Object{created(time.Second, "", tolerant)}, reason.Drover, "", goesOn},
+		"a Pod of a DaemonSet":                     {ending, 2 * time.Hour, []client.Object{created(time.Second, "DaemonSet", tolerant)}, reason.Drover, "", goesOn},
+		"a static Pod":                             {ending, 2 * time.Hour, []client.Object{created(time.Second, "Node", tolerant, static)}, reason.Drover, "", goesOn},
+		"a Pod that stays by its label":            {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, skipped)}, reason.Drover, "", goesOn},
+		"a Pod that stays by a rule":               {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, byRule)}, reason.Drover, "", goesOn},
+		"a Pod that is to complete":                {ending, 2 * time.Hour, []client.Object{created(time.Second, "Job", tolerant, completes)}, reason.Drover, "", goesOn},
+		"a budget beside a Pod":                    {budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", -30*time.Second, "")}, reason.WorkloadAdmin, noBudget, disruptable},
 		"a budget beside a Pod deleted long ago": {
 			budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", 31*time.Minute, "StatefulSet")}, reason.WorkloadAdmin, held + "; " + noBudget,
 			podsKept + "; where a budget allows no disruption after that, make the workload disruptable; ",
@@ -149,12 +188,50 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 			t.Parallel()
 			m := deleted(clusterv1.MachineDeletingDrainingNodeReason, test.message)
 			m.Status.Deletion, m.Status.NodeRef.Name = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(test.began)}, "node"
-			found, err := finder(t, objecttest.Reader(t, interceptor.Funcs{}, test.pods...), m, cluster()).machine(t.Context(), m)
+			found, err := finder(t, objecttest.Reader(t, interceptor.Funcs{}, append(test.pods, node.DeepCopy())...), m, c.DeepCopy(), rule.DeepCopy()).machine(t.Context(), m)
 			if err != nil || found.Actor != test.want || strings.Join(found.Facts, "; ") != test.facts {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 			if !strings.HasPrefix(found.Help, test.help) {
 				t.Errorf("help %q, want %q", found.Help, test.help)
+			}
+		})
+	}
+}
+
+// TestPodsOfADrainAsFarAsTheyCanBeRead has a Pod whose grace period passed long ago, and what is needed to decide about it.
+func TestPodsOfADrainAsFarAsTheyCanBeRead(t *testing.T) {
+	t.Parallel()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b", Finalizers: []string{"x/y"}, DeletionTimestamp: new(ago(time.Hour))}}
+	p.Spec.NodeName = "node"
+	ready, unreachable := nodeNamed("node", ""), nodeNamed("node", "")
+	unreachable.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	const kept = "The grace period of Pod a/b has passed for 60m, and it has the finalizers x/y"
+	for name, test := range map[string]struct {
+		node    *corev1.Node
+		refused error
+		want    reason.Actor
+		fact    string
+	}{
+		"without permission to read rules": {ready, apierrors.NewForbidden(schema.GroupResource{Resource: "machinedrainrules"}, "", errors.New("no rule")), reason.WorkloadAdmin, kept},
+		"without rules that can be read":   {ready, errors.New("etcd"), reason.WorkloadAdmin, "The Pods of its Node could not be read: etcd"},
+		"without its Node":                 {nodeNamed("other", ""), nil, reason.WorkloadAdmin, `The Pods of its Node could not be read: there is no Node "node"`},
+		"of a Node that is unreachable":    {unreachable, nil, reason.Drover, ""}, // the drain waits no longer for it
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := deleted(clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them")
+			m.Status.NodeRef.Name = "node"
+			f := finder(t, objecttest.Reader(t, interceptor.Funcs{}, p.DeepCopy(), test.node))
+			f.Reader = objecttest.Reader(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if _, rules := list.(*clusterv1.MachineDrainRuleList); rules && test.refused != nil {
+					return test.refused
+				}
+				return c.List(ctx, list, options...)
+			}}, m, cluster())
+			found, err := f.machine(t.Context(), m)
+			if err != nil || found.Actor != test.want || strings.Join(found.Facts, "; ") != test.fact {
+				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
 	}
