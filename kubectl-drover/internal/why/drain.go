@@ -94,12 +94,19 @@ func drainPasses(message string) bool {
 
 // draining adds what the workload cluster says about the Pods and PodDisruptionBudgets that a drain waits for.
 func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	offline, err := f.offline(ctx, m, found, "a drain", reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation))
+	step := nodeSteps[found.Condition.Reason]
+	offline, err := f.offline(ctx, m, found, step)
 	if offline || err != nil {
 		return found, err
 	}
 	causes, budgets := causesIn(found.Condition.Message), budgetsIn(found.Condition.Message)
 	long := f.Now.Sub(drainStart(m, found)) > maxWait
+	if found.waitsFor(awaitsAnswer) {
+		if long {
+			found.unanswered(step)
+		}
+		return found, nil
+	}
 	overdue := long && found.Actor == reason.Drover && !takesAnyTime(causes)
 	awaitsEnd := long && slices.Contains(causes, podDeleted)
 	if !overdue && !awaitsEnd && len(budgets) == 0 {
@@ -157,7 +164,8 @@ func describeBudgets(ctx context.Context, workload *object.Reader, budgets []cli
 
 // detaching makes a Machine that waits for its volumes one that needs action, once that has taken too long.
 func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Finding) (*Finding, error) {
-	offline, err := f.offline(ctx, m, found, "waiting for the volumes", reason.OnMachine(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation))
+	step := nodeSteps[found.Condition.Reason]
+	offline, err := f.offline(ctx, m, found, step)
 	if offline || err != nil {
 		return found, err
 	}
@@ -165,28 +173,30 @@ func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Fin
 	if deletion := m.Status.Deletion; deletion != nil && !deletion.WaitForNodeVolumeDetachStartTime.IsZero() {
 		began = deletion.WaitForNodeVolumeDetachStartTime.Time
 	}
-	if found.Actor == reason.Drover && f.Now.Sub(began) > maxWait {
+	switch {
+	case found.Actor != reason.Drover || f.Now.Sub(began) <= maxWait:
+	case found.waitsFor(awaitsAnswer):
+		found.unanswered(step)
+	default:
 		found.Actor = reason.WorkloadAdmin
 	}
 	return found, nil
 }
 
-// offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that. skip is
-// what is set for the deletion to go on without the step.
-func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step, skip string) (bool, error) {
+// offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that.
+func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step nodeStep) (bool, error) {
 	down, err := f.disconnected(ctx, ReferenceOf(m))
 	if down == nil || err != nil {
 		return false, err
 	}
 	found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
-	found.Actor, found.Help = reason.WorkloadAdmin, fmt.Sprintf("make the workload cluster answer; to go on without %s, set %s", step, skip)
-	found.Command = command("kubectl drover why cluster/{cluster} --namespace {namespace}", found.Object)
+	found.unanswered(step)
 	return true, nil
 }
 
 // deletingNode adds that a Node cannot be deleted without a connection, which is no refusal then.
 func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
-	offline, err := f.offline(ctx, m, found, "the deletion of the Node", deletionField(m, "nodeDeletionTimeoutSeconds")+" to 1 or more")
+	offline, err := f.offline(ctx, m, found, nodeStep{"the deletion of the Node", deletionField(m, "nodeDeletionTimeoutSeconds") + " to 1 or more"})
 	if offline {
 		found.Meaning = "its Node cannot be deleted without a connection to the workload cluster"
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,6 +93,49 @@ func TestWhoContinuesADrain(t *testing.T) {
 			found, err := f.machine(t.Context(), m)
 			if err != nil || found.Actor != test.want || strings.Join(found.Facts, "") != test.fact {
 				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
+	}
+}
+
+// TestDrainThatWaitsForTheWorkloadCluster has the messages of a step that cannot read the workload cluster, or may not cordon the Node.
+func TestDrainThatWaitsForTheWorkloadCluster(t *testing.T) {
+	t.Parallel()
+	const (
+		unanswered = "Waiting for the workload cluster to answer"
+		unread     = "Waiting for the Nodes of the workload cluster to be read, to find Node m"
+		unfound    = `Waiting to find Node m: nodes is forbidden: User "x" cannot list resource "nodes"`
+		refused    = `cordoning Node "m": nodes "m" is forbidden: User "x" cannot patch resource "nodes"`
+		drains     = clusterv1.MachineDeletingDrainingNodeReason
+		detaches   = clusterv1.MachineDeletingWaitingForVolumeDetachReason
+		skipDrain  = "to go on without a drain, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation + " on the Machine"
+		skipDetach = "to go on without waiting for the volumes, set the annotation " + clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " on the Machine"
+	)
+	for name, test := range map[string]struct {
+		stage, message string
+		began          time.Duration
+		want           Finding
+	}{
+		"and has no answer":                   {drains, unanswered, 30 * time.Minute, Finding{Actor: reason.Drover, Meaning: awaitsAnswer}},
+		"and has no answer for long":          {drains, unanswered, 31 * time.Minute, Finding{Actor: reason.WorkloadAdmin, Meaning: awaitsAnswer, Help: "make the workload cluster answer; " + skipDrain, Command: "kubectl drover why cluster/c --namespace n"}},
+		"and has not read its Nodes":          {drains, unread, time.Minute, Finding{Actor: reason.Drover, Meaning: awaitsAnswer}},
+		"and may not read its Nodes":          {drains, unfound, time.Minute, Finding{Actor: reason.WorkloadAdmin, Meaning: nodeRefused, Help: permitNode + "; " + skipDrain}},
+		"and may not cordon the Node":         {drains, refused, time.Minute, Finding{Actor: reason.WorkloadAdmin, Meaning: nodeRefused, Help: permitNode + "; " + skipDrain}},
+		"for volumes":                         {detaches, unanswered, time.Minute, Finding{Actor: reason.Drover, Meaning: awaitsAnswer}},
+		"for volumes, for long":               {detaches, unanswered, 31 * time.Minute, Finding{Actor: reason.WorkloadAdmin, Meaning: awaitsAnswer, Help: "make the workload cluster answer; " + skipDetach, Command: "kubectl drover why cluster/c --namespace n"}},
+		"for volumes, and may not read Nodes": {detaches, unfound, time.Minute, Finding{Actor: reason.WorkloadAdmin, Meaning: nodeRefused, Help: permitNode + "; " + skipDetach}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := deleted(test.stage, test.message)
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(test.began), WaitForNodeVolumeDetachStartTime: ago(test.began)}
+			found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Finding{Actor: found.Actor, Meaning: found.Meaning, Help: found.Help, Command: found.Command, Facts: found.Facts}
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreUnexported(Finding{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

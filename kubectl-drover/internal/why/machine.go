@@ -143,13 +143,15 @@ func deleting(m *clusterv1.Machine) *Finding {
 			found.Help, found.Command = "see why the provider of the control plane does not remove it: it waits until the member has left etcd", ""
 		}
 	}
+	step, ofNode := nodeSteps[c.Reason]
 	switch {
 	case strings.Contains(c.Message, unreadable):
 		found.Actor, found.Help = reason.Installer, "install what the message names again, or grant the permission; the object counts as present until it can be read"
 	case strings.Contains(c.Message, refused):
 		found.Actor, found.Help, found.Command = reason.Installer, "change the policy or the permission that the message has; it is tried again by itself", ""
-	case needsRules[c.Reason] && strings.Contains(c.Message, invalidRule):
+	case ofNode && strings.Contains(c.Message, invalidRule):
 		found.Actor, found.Help, found.Command = reason.Operator, "correct or delete the MachineDrainRule that the message names; it may protect a Pod", ""
+	case ofNode && found.reviewStep(step):
 	case c.Reason == clusterv1.MachineDeletingDrainingNodeReason && drainPasses(c.Message):
 		found.Actor, found.Help = reason.Drover, "it goes on when the pods have ended, or may be evicted"
 	}
@@ -165,9 +167,6 @@ const (
 
 // invalidRule is in the message of a deletion that waits because a MachineDrainRule is not valid.
 const invalidRule = " cannot be applied: "
-
-// needsRules are the steps of a deletion that read MachineDrainRules: the volumes of Pods that a drain skips are not awaited.
-var needsRules = map[string]bool{clusterv1.MachineDeletingDrainingNodeReason: true, clusterv1.MachineDeletingWaitingForVolumeDetachReason: true}
 
 // removeHooks is the command that removes the annotations that a deletion waits for.
 func removeHooks(m *clusterv1.Machine, why string) string {
