@@ -120,6 +120,9 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 		return found, f.offerUndo(ctx, o, found)
 	case found.machine.DeletionTimestamp.IsZero():
 		err = f.reviewUndo(ctx, o, overdue)
+		if overdue.describes() && found.needsAction() { // no rollback helps, so that of the Machine is the way out
+			overdue.Actor, overdue.Help, overdue.Command = found.Actor, found.Help, cmp.Or(found.Command, overdue.Command)
+		}
 	case found.needsAction(): // a rollback does not end the deletion of an older Machine
 		overdue.Actor, overdue.Help, overdue.Command = found.Actor, found.Help, found.Command
 	default:

@@ -5,6 +5,7 @@ package why
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +21,9 @@ func (o owner) withoutUndo(found *Finding) {
 	found.Help = "see what is awaited, and correct it"
 	found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
 }
+
+// describes reports whether its command only describes what there is.
+func (f *Finding) describes() bool { return strings.HasPrefix(f.Command, "kubectl drover describe ") }
 
 // causedByTemplate are the reasons of Machines that a wrong template may have.
 var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.BootstrapFailedReason: true, infrav1.InvalidConfigurationReason: true}
