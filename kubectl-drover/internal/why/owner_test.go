@@ -163,6 +163,7 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	removed := deletedIn("b", "b-0", clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, "")
 	removed.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
 	blocked := is(clusterv1.ScalingUpCondition, "True", droverpolicyv1.BlockedReason, "")
+	blockedRollout := is(clusterv1.MachineDeploymentRollingOutCondition, "True", droverpolicyv1.BlockedReason, "")
 	ending := deletedIn("a", "a-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: waiting for completion")
 	stuck := deletedIn("b", "b-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/c: being deleted, waiting for the kubelet to end them")
 	ending.Status.Conditions[0].LastTransitionTime = ago(5 * time.Hour)
@@ -231,7 +232,18 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers an annotation to a Machine that Drover continues": {
 			[]client.Object{poolNamed("a", annotation), booting}, "MachineDeployment a AnnotationsValid", 1,
 		},
-		"prefers what is blocked to a drain that ends by itself":            {[]client.Object{poolNamed("a"), poolNamed("b", blocked), ending}, "MachineDeployment b ScalingUp", 1},
+		"prefers what is blocked to a drain that ends by itself": {[]client.Object{poolNamed("a"), poolNamed("b", blocked), ending}, "MachineDeployment b ScalingUp", 1},
+		"prefers what is blocked to a rollout without progress that waits for a drain": {
+			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", blocked), ending}, "MachineDeployment b ScalingUp", 1,
+		},
+		"prefers a freeze to a rollout without progress that waits for a drain": {
+			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", frozen), ending}, "MachineDeployment b Frozen", 1,
+		},
+		"is a rollout without progress that waits for a drain that is blocked": {[]client.Object{poolNamed("a", rolling, overdue), kept}, "MachineDeployment a Progressing", 0},
+		"is a pool that does not grow beside a drain":                          {[]client.Object{poolNamed("a", overdue), ending}, "MachineDeployment a Progressing", 0},
+		"prefers a rollout without progress that is blocked to a freeze": {
+			[]client.Object{poolNamed("a", blockedRollout, overdue), poolNamed("b", frozen), ending}, "MachineDeployment a RollingOut", 1,
+		},
 		"prefers a freeze to a drain that ends by itself":                   {[]client.Object{poolNamed("a"), poolNamed("b", frozen), ending}, "MachineDeployment b Frozen", 1},
 		"prefers a drain whose Pod does not end to one that ends by itself": {[]client.Object{poolNamed("a"), poolNamed("b"), ending, stuck}, "Machine b-0 Deleting", 1},
 		"prefers a drain that takes too long to several causes that continue": {
