@@ -16,6 +16,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
+	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/runtime/quantity"
 )
@@ -347,7 +348,11 @@ func (f *Finder) besides(ctx context.Context, stop *Finding, w *worst) error {
 	if found == nil || err != nil {
 		return err
 	}
-	stop.Facts = append(stop.Facts, fmt.Sprintf("Besides, %s: %s", found.Object, found.Meaning))
+	fact := fmt.Sprintf("Besides, %s: %s", found.Object, found.Meaning)
+	if found.Condition.Message != "" {
+		fact += ": " + escape.Line(found.Condition.Message)
+	}
+	stop.Facts = append(stop.Facts, fact)
 	stop.Others = found.Others
 	return nil
 }

@@ -72,7 +72,7 @@ func TestFreezeNamesWhatItsMachinesWaitFor(t *testing.T) {
 	for name, kind := range map[string]object.Kind{"a": object.MachineDeployment, "c": object.Cluster} {
 		answer, err := f.Answer(t.Context(), kind, key(name))
 		if err != nil || answer.Finding == nil || answer.Finding.Condition.Type != frozen.Type || answer.Finding.Others != 1 ||
-			strings.Join(answer.Finding.Facts, "|") != "Besides, Machine a-0: the cloud refused the credentials" {
+			strings.Join(answer.Finding.Facts, "|") != "Besides, Machine a-0: the cloud refused the credentials: message of a-0" {
 			t.Errorf("got %+v, error %v", answer.Finding, err)
 		}
 	}
