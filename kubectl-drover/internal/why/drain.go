@@ -101,10 +101,7 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	}
 	causes, budgets := causesIn(found.Condition.Message), budgetsIn(found.Condition.Message)
 	long := f.Now.Sub(drainStart(m, found)) > maxWait
-	if found.waitsFor(awaitsAnswer) {
-		if long {
-			found.unanswered(step)
-		}
+	if found.waitsForAnswer(step, long) {
 		return found, nil
 	}
 	overdue := long && found.Actor == reason.Drover && !takesAnyTime(causes)

@@ -28,7 +28,8 @@ var nodeSteps = map[string]nodeStep{
 const (
 	awaitsAnswer = "the workload cluster has not answered yet"
 	nodeRefused  = "its Node cannot be found or cordoned; the message has why"
-	permitNode   = "correct what the message has: where a permission is missing, grant it to the user of the kubeconfig of the Cluster; it is tried again by itself"
+	permitNode   = "correct what the message has: where a permission is missing, grant it to the user of the kubeconfig of the Cluster; " +
+		"it is tried again by itself"
 )
 
 // messagesOf are how the messages of the steps begin that wait for that: package deletion of machine-controller writes them.
@@ -54,6 +55,15 @@ func (f *Finding) reviewStep(step nodeStep) bool {
 	}
 	f.Command = ""
 	return true
+}
+
+// waitsForAnswer reports whether a step waits for an answer of the workload cluster, which needs action once it is overdue.
+func (f *Finding) waitsForAnswer(step nodeStep, overdue bool) bool {
+	waits := f.waitsFor(awaitsAnswer)
+	if waits && overdue {
+		f.unanswered(step)
+	}
+	return waits
 }
 
 // unanswered makes a step one that the administrator of the workload cluster must see to, as it does not answer.

@@ -123,9 +123,7 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 		return found, f.offerUndo(ctx, o, found)
 	case found.machine.DeletionTimestamp.IsZero():
 		err = f.reviewUndo(ctx, o, overdue)
-		if overdue.describes() && found.needsAction() { // no rollback helps, so that of the Machine is the way out
-			overdue.Actor, overdue.Help, overdue.Command = found.Actor, found.Help, cmp.Or(found.Command, overdue.Command)
-		}
+		overdue.adviseBy(found)
 	case found.needsAction(): // a rollback does not end the deletion of an older Machine
 		overdue.Actor, overdue.Help, overdue.Command = found.Actor, found.Help, found.Command
 	default:
@@ -272,8 +270,7 @@ func (o owner) inProgress() *Finding {
 }
 
 // overdue is that there was no progress for too long. A rollout by hand takes as long as its user wants, and a drain as long as its
-// Pods need. Where no Machine of an
-// older template is left, a rollback would replace Machines that are well.
+// Pods need. Where no Machine of an older template is left, a rollback would replace Machines that are well.
 func (o owner) overdue() *Finding {
 	found := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
 	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) != nil

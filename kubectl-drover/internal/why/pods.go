@@ -24,7 +24,8 @@ import (
 
 // What helps against the Pods that keep a drain from its end.
 const (
-	podsKept = "see what keeps the pods that are being deleted, or the volumes of those that have ended: finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace"
+	podsKept = "see what keeps the pods that are being deleted, or the volumes of those that have ended: " +
+		"finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace"
 	// podsAgain is for Pods that are created on the Node again each time.
 	podsAgain = "take the toleration of the taint " + corev1.TaintNodeUnschedulable + ", or spec.nodeName, from the workload whose pods come again, " +
 		"or have the drain leave these pods on the Node, by their label " + clusterv1.PodDrainLabel + "=skip or a MachineDrainRule with the behavior Skip"

@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -22,8 +23,12 @@ func (o owner) withoutUndo(found *Finding) {
 	found.Command = command("kubectl drover describe machinedeployment/{name} --namespace {namespace}", o.ref)
 }
 
-// describes reports whether its command only describes what there is.
-func (f *Finding) describes() bool { return strings.HasPrefix(f.Command, "kubectl drover describe ") }
+// adviseBy gives a finding about a lack of progress that no rollback helps the advice of its Machine, if that needs action.
+func (f *Finding) adviseBy(machine *Finding) {
+	if strings.HasPrefix(f.Command, "kubectl drover describe ") && machine.needsAction() {
+		f.Actor, f.Help, f.Command = machine.Actor, machine.Help, cmp.Or(machine.Command, f.Command)
+	}
+}
 
 // causedByTemplate are the reasons of Machines that a wrong template may have.
 var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.BootstrapFailedReason: true, infrav1.InvalidConfigurationReason: true}
