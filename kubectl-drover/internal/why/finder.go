@@ -145,10 +145,20 @@ func (f *Finder) removing(ctx context.Context, m *clusterv1.Machine, found *Find
 	if kept := f.keptObject(ctx, m, ref); kept != nil {
 		return kept, nil
 	}
+	f.reviewRemoval(ctx, m, ref, found)
 	if bootstrap {
 		return found, nil
 	}
 	return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
+}
+
+// reviewRemoval makes the deletion of the object of a provider one that needs action once it is overdue. An InfraMachine of Drover
+// has in its condition why it remains, which counts before that.
+func (f *Finder) reviewRemoval(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference, found *Finding) {
+	o, err := f.Referenced(ctx, m.Namespace, ref)
+	if err == nil && o != nil && o.GetDeletionTimestamp() != nil && f.Now.Sub(o.GetDeletionTimestamp().Time) > maxCreation {
+		found.Actor = reason.Installer
+	}
 }
 
 // notCreated is why the MachineSet of a Machine cannot create the object that its condition misses, as with a quota or a policy

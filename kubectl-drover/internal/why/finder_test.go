@@ -67,6 +67,17 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		i.Status.Conditions = conditions
 		return i
 	}
+	removed := func(before time.Duration) client.Object { // of a provider that does not say why it remains
+		i := infra()
+		i.DeletionTimestamp, i.Finalizers = new(ago(before)), []string{"infrastructure.drover.io/machine"}
+		return i
+	}
+	config := func(before time.Duration) client.Object {
+		b := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b"}}
+		b.DeletionTimestamp, b.Finalizers = new(ago(before)), []string{"bootstrap.drover.io/config"}
+		return b
+	}
+	const ofBootstrap = clusterv1.MachineDeletingWaitingForBootstrapDeletionReason
 	ending := infra(is("Ready", "True", "Ready", ""))
 	ending.DeletionTimestamp, ending.Finalizers = new(ago(time.Hour)), []string{"infrastructure.drover.io/machine"}
 	endless := infra(is("Ready", "False", infrav1.DeletingReason, "waiting for the cloud to delete the instance: the disk remains"))
@@ -91,6 +102,10 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
+		"goes on, without a condition":     {deleted(waiting, ""), removed(30 * time.Minute), "Machine m", waiting, reason.Drover},
+		"has no condition for long":        {deleted(waiting, ""), removed(31 * time.Minute), "Machine m", waiting, reason.Installer},
+		"goes on, of the bootstrap object": {deleted(ofBootstrap, ""), config(30 * time.Minute), "Machine m", ofBootstrap, reason.Drover},
+		"waits long for the bootstrap":     {deleted(ofBootstrap, ""), config(31 * time.Minute), "Machine m", ofBootstrap, reason.Installer},
 		"is paused before it began":        {deleted(waiting, ""), pausedEnding, "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has a provider that does nothing": {deleted(waiting, ""), ending, "SimMachine i", "", reason.Installer},
 		"may not be deleted":               {deleted(waiting, `Waiting for SimMachine "i" to be deleted, which the API server refuses: a policy`), infra(is("Ready", "True", "Ready", "")), "Machine m", waiting, reason.Installer},
@@ -101,6 +116,7 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+			test.machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "BootstrapConfig", Name: "b"}
 			found, err := finder(t, nil, test.machine, test.infra, cluster()).machine(t.Context(), test.machine)
 			if err != nil || found.Object.String() != test.object || found.Condition.Reason != test.reason || found.Actor != test.actor {
 				t.Errorf("got %+v, error %v", found, err)
