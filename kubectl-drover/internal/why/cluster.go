@@ -280,7 +280,7 @@ func (f *Finder) firstOwner(ctx context.Context, c *clusterv1.Cluster) (first *F
 		return nil, 0, nil, err
 	}
 	for i := range owners {
-		owners[i].drains = machines[owners[i].key].drains()
+		owners[i].deletions = machines[owners[i].key].deletions()
 	}
 	owners = slices.DeleteFunc(owners, func(o owner) bool { return cmp.Or(o.problem(), o.unseen) == nil && machines[o.key].all == 0 })
 	if len(owners) == 0 {

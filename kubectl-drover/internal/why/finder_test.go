@@ -301,7 +301,7 @@ func TestUndoOfAMachine(t *testing.T) {
 		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
 		"helps when there is no progress":                  {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator, false},
 		"does not end a drain":                             {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForPreDrainHookReason), "", reason.HookOwner, false},
-		"does not end a deletion that continues":           {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), "kubectl drover describe machinedeployment/md --namespace n", reason.Operator, false},
+		"is not needed while a deletion continues":         {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), "kubectl drover check", reason.Drover, false},
 		"is not needed while a drain continues":            {[]metav1.Condition{overdue}, completing, "kubectl drover drain --dry-run machine/a --namespace n", reason.Drover, false},
 		"is no advice where Machines are replaced by hand": {[]metav1.Condition{overdue}, ofDeployment(machine("a", old, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, ""))), "", reason.WorkloadAdmin, true},
 	} {

@@ -34,8 +34,8 @@ type owner struct {
 	kept *Finding
 	// onDelete means that Machines of an older template are replaced only when they are deleted by hand.
 	onDelete bool
-	// drains means that its Machines wait for nothing but drains that Drover continues, as far as their own conditions have it.
-	drains bool
+	// deletions means that its Machines wait for nothing but deletions that Drover continues, as far as their own conditions have it.
+	deletions bool
 	// deployment is nil for a MachineSet.
 	deployment *clusterv1.MachineDeployment
 	// belongs reports whether a Machine is one of its own.
@@ -269,13 +269,14 @@ func (o owner) inProgress() *Finding {
 	return nil
 }
 
-// overdue is that there was no progress for too long. A rollout by hand takes as long as its user wants, and a drain as long as its
-// Pods need. Where no Machine of an older template is left, a rollback would replace Machines that are well.
+// overdue is that there was no progress for too long. A rollout by hand takes as long as its user wants, and a deletion as long as its
+// Pods and volumes need: none of its steps counts as progress. Where no Machine of an older template is left, a rollback would replace
+// Machines that are well.
 func (o owner) overdue() *Finding {
 	found := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
 	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) != nil
 	switch {
-	case found != nil && rolling && (o.onDelete || o.drains):
+	case found != nil && rolling && (o.onDelete || o.deletions):
 		return nil
 	case found != nil && !rolling:
 		o.withoutUndo(found)
@@ -320,7 +321,7 @@ func (o owner) needsAction(w *worst) bool {
 
 // ofOwner is what an owner in a Cluster that is well waits for, with what its Machines wait for.
 func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, error) {
-	o.drains = w.drains()
+	o.deletions = w.deletions()
 	if found := o.itself(); found != nil {
 		if isStop(found) {
 			return found, f.besides(ctx, found, w)

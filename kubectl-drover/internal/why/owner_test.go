@@ -167,6 +167,12 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 	ending := deletedIn("a", "a-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: waiting for completion")
 	stuck := deletedIn("b", "b-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/c: being deleted, waiting for the kubelet to end them")
 	ending.Status.Conditions[0].LastTransitionTime = ago(5 * time.Hour)
+	now := func(m *clusterv1.Machine) *clusterv1.Machine {
+		m.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+		return m
+	}
+	detaching := now(deletedIn("a", "a-2", clusterv1.MachineDeletingWaitingForVolumeDetachReason, ""))
+	removing := now(deletedIn("a", "a-3", clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, ""))
 	exhausted := deletedIn("b", "z-0", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: PodDisruptionBudget a/x allows no disruption now")
 	kept := deletedIn("a", "a-1", clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: PodDisruptionBudget a/x allows no disruption")
 	refused := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i"}}
@@ -235,6 +241,18 @@ func TestClusterAnswersAboutItsFirstPool(t *testing.T) {
 		"prefers what is blocked to a drain that ends by itself": {[]client.Object{poolNamed("a"), poolNamed("b", blocked), ending}, "MachineDeployment b ScalingUp", 1},
 		"prefers what is blocked to a rollout without progress that waits for a drain": {
 			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", blocked), ending}, "MachineDeployment b ScalingUp", 1,
+		},
+		"prefers what is blocked to a rollout without progress that waits for volumes": {
+			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", blocked), detaching}, "MachineDeployment b ScalingUp", 1,
+		},
+		"prefers what is blocked to a rollout without progress that waits for an instance to be deleted": {
+			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", blocked), removing}, "MachineDeployment b ScalingUp", 1,
+		},
+		"prefers what is blocked to a rollout without progress that waits for several deletions": {
+			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", blocked), ending, detaching, removing}, "MachineDeployment b ScalingUp", 3,
+		},
+		"is a rollout without progress that waits for a host besides a deletion": {
+			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", frozen), detaching, booting}, "MachineDeployment a Progressing", 2,
 		},
 		"prefers a freeze to a rollout without progress that waits for a drain": {
 			[]client.Object{poolNamed("a", rolling, overdue), poolNamed("b", frozen), ending}, "MachineDeployment b Frozen", 1,

@@ -32,7 +32,7 @@ type sample struct {
 	count   int
 	// needsAction means that there is something to do but to wait for Drover, as far as the conditions of the Machine have it.
 	needsAction bool
-	drains      bool
+	deletion    bool
 }
 
 func (w *worst) add(m *clusterv1.Machine) {
@@ -41,12 +41,14 @@ func (w *worst) add(m *clusterv1.Machine) {
 		return
 	}
 	w.all++
-	drains := found.Condition.Reason == clusterv1.MachineDeletingDrainingNodeReason
 	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that is not replaced from
 	// one that is replaced. A drain that may take any time says nothing about others.
-	anyTime := drains && takesAnyTime(causesIn(found.Condition.Message))
+	anyTime := found.Condition.Reason == clusterv1.MachineDeletingDrainingNodeReason && takesAnyTime(causesIn(found.Condition.Message))
 	key := fmt.Sprintf("%s %s %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(), anyTime)
-	one := sample{facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1, needsAction: found.needsAction(), drains: drains}
+	one := sample{
+		facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1,
+		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition,
+	}
 	if known := w.groups[key]; known == nil || known.isBehind(one) {
 		one.machine = m.DeepCopy()
 	}
@@ -110,9 +112,9 @@ func (w *worst) needsAction() bool {
 	return slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].needsAction })
 }
 
-// drains reports whether the Machines wait for nothing but drains that Drover continues, as far as their own conditions have it.
-func (w *worst) drains() bool {
-	return len(w.order) > 0 && !slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].needsAction || !w.groups[key].drains })
+// deletions reports whether the Machines wait for nothing but deletions that Drover continues, as far as their own conditions have it.
+func (w *worst) deletions() bool {
+	return len(w.order) > 0 && !slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].needsAction || !w.groups[key].deletion })
 }
 
 // worstMachine is what most of the Machines wait for and what needs action, or if there is none, most that are not well; nil
