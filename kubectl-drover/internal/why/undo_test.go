@@ -51,3 +51,17 @@ func TestOverdueScaleUpKeepsTheAdvice(t *testing.T) {
 		})
 	}
 }
+
+// TestUndoOfADeletionBesideAHost is not offered: it ends neither.
+func TestUndoOfADeletionBesideAHost(t *testing.T) {
+	t.Parallel()
+	md := deployment(is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, ""),
+		is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))
+	booting := failingIn("md", "b", infrav1.InstancePendingReason)
+	booting.Status.Conditions[0].LastTransitionTime = ago(11 * time.Minute)
+	ends := deletedIn("md", "a", clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, "")
+	answer, err := finder(t, nil, md, ends, booting, cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
+	if err != nil || answer.Finding == nil || answer.Finding.Command != "kubectl drover describe machinedeployment/md --namespace n" {
+		t.Errorf("got %+v, error %v", answer.Finding, err)
+	}
+}
