@@ -167,13 +167,12 @@ func (o owner) itself() *Finding {
 }
 
 // blocked is what prevents a change of size, a deletion or a rollout. A rollout without progress for too long may be rolled back
-// instead.
+// instead, unless a ResourceQuota prevents it: its template is not wrong.
 func (o owner) blocked() *Finding {
 	for _, kind := range []string{clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition, clusterv1.DeletingCondition, clusterv1.MachineDeploymentRollingOutCondition} {
-		if kind == clusterv1.MachineDeploymentRollingOutCondition && o.overdue() != nil {
-			continue
-		}
-		if found := o.blockedBy(kind); found != nil {
+		found := o.blockedBy(kind)
+		undoable := kind == clusterv1.MachineDeploymentRollingOutCondition && o.overdue() != nil
+		if found != nil && (!undoable || exceedsQuota(found)) {
 			return found
 		}
 	}

@@ -356,7 +356,10 @@ func TestBlockedChanges(t *testing.T) {
 		"a rollout":                       {[]metav1.Condition{is(rolling, "True", clusterv1.RollingOutReason, "Rolling out 3 not up-to-date replicas")}, "", ""},
 		"a rollout that is blocked":       {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, "Rolling out 3 not up-to-date replicas")}, rolling, reason.Operator},
 		"one without progress for long":   {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, ""), overdue}, "", ""},
-		"a scale up besides":              {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, ""), is(up, "True", droverpolicyv1.BlockedReason, "")}, up, reason.Operator},
+		"one that a quota blocks for long": {
+			[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, "MachineSet a: exceeded quota: machines"), overdue}, rolling, reason.Installer,
+		},
+		"a scale up besides": {[]metav1.Condition{is(rolling, "True", droverpolicyv1.BlockedReason, ""), is(up, "True", droverpolicyv1.BlockedReason, "")}, up, reason.Operator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

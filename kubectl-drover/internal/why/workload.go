@@ -65,9 +65,13 @@ func (f *Finder) machineOfNode(ctx context.Context, namespace, name string) (*cl
 
 // quota is what a ResourceQuota of the management cluster refuses.
 func quota(found *Finding) {
-	if !strings.Contains(found.Condition.Message, "exceeded quota") {
+	if !exceedsQuota(found) {
 		return
 	}
 	found.Actor, found.Help = reason.Installer, "raise the ResourceQuota of the namespace, or scale down; it is tried again by itself"
 	found.Command = command("kubectl describe resourcequota --namespace {namespace}", found.Object)
+}
+
+func exceedsQuota(found *Finding) bool {
+	return strings.Contains(found.Condition.Message, "exceeded quota")
 }
