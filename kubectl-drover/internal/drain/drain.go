@@ -58,6 +58,8 @@ type Request struct {
 	Subject drainplan.RuleInput
 	Rules   []clusterv1.MachineDrainRule
 	Now     time.Time
+	// MaxPods is how many Pods the Node may have, so that not more are read; 0 is any number.
+	MaxPods int
 }
 
 // Plan returns what a drain does to each Pod of a Node, sorted.
@@ -102,6 +104,9 @@ func podsOf(ctx context.Context, r Request) ([]*corev1.Pod, error) {
 	err := object.Each(ctx, r.Workload, kind, &corev1.PodList{}, func(page *corev1.PodList) error {
 		for i := range page.Items {
 			pods = append(pods, &page.Items[i])
+		}
+		if r.MaxPods > 0 && len(pods) > r.MaxPods {
+			return fmt.Errorf("there are more than %d on Node %q", r.MaxPods, r.Node)
 		}
 		return nil
 	}, client.MatchingFields{"spec.nodeName": r.Node})

@@ -146,3 +146,16 @@ func TestPodString(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsOfANodeMayBeTooMany for a caller that has a limit.
+func TestPodsOfANodeMayBeTooMany(t *testing.T) {
+	t.Parallel()
+	n := node(corev1.ConditionTrue)
+	workload := objecttest.Reader(t, interceptor.Funcs{}, n, pod("a", nil), pod("b", nil))
+	for limit, want := range map[int]int{0: 2, 1: 0, 2: 2} {
+		decisions, err := Decide(t.Context(), Request{Workload: workload, Node: "node", MaxPods: limit, Now: noon}, n)
+		if len(decisions) != want || (err == nil) != (want > 0) {
+			t.Errorf("at most %d: got %d, error %v", limit, len(decisions), err)
+		}
+	}
+}
