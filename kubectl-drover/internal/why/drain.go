@@ -29,6 +29,9 @@ const maxFacts = 3
 // for a PodDisruptionBudget that allows no disruption now, for volumes, and for a Pod after its grace period.
 const maxWait = 30 * time.Minute
 
+// maxReading is how long the reading of what a drain waits for may take, so that a slow API server does not hold an answer.
+const maxReading = 30 * time.Second
+
 // Causes for which a drain waits for Pods, as its message has them: package drain of machine-controller writes them.
 const (
 	podDeleted       = "being deleted, waiting for the kubelet to end them"
@@ -109,6 +112,8 @@ func (f *Finder) draining(ctx context.Context, m *clusterv1.Machine, found *Find
 	if !overdue && !awaitsEnd && len(budgets) == 0 {
 		return found, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxReading)
+	defer cancel()
 	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
 	pods := ""
 	switch {

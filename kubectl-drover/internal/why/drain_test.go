@@ -147,6 +147,7 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 	pod := func(name string, ended time.Duration, owner string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Finalizers: []string{"x/y"}, DeletionTimestamp: new(ago(ended))}}
 		p.Spec.NodeName = "node"
+		p.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}} // of each Pod
 		if owner != "" {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Controller: new(true)}}
 		}
@@ -175,6 +176,17 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 	}
 	deletedNow := func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = new(ago(-30*time.Second)), []string{"x/y"} }
 	static := func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+	failed := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	withClaim := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}
+	ephemeral := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+	}
+	emptyDir := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	}
+	named := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Name = name } }
 	skipped := func(p *corev1.Pod) { p.Labels = map[string]string{clusterv1.PodDrainLabel: "skip"} }
 	byRule := func(p *corev1.Pod) { p.Labels = map[string]string{"stays": "true"} }
 	completes := func(p *corev1.Pod) { p.Labels = map[string]string{clusterv1.PodDrainLabel: "wait-completed"} }
@@ -202,17 +214,27 @@ func TestWhatADrainWaitsForHasTimeToPass(t *testing.T) {
 		"Pods that come again":                     {ending, 2 * time.Hour, []client.Object{created(time.Minute, "ReplicaSet", tolerant, deletedNow)}, reason.WorkloadAdmin, again, podsAgain},
 		"Pods that come again, between two passes": {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant)}, reason.WorkloadAdmin, again, podsAgain},
 		"Pods that come again by their nodeName":   {ending, 2 * time.Hour, []client.Object{created(time.Minute, "ReplicaSet")}, reason.WorkloadAdmin, placed, podsAgain},
-		"Pods that come again beside others":       {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant), pod("d", 31*time.Minute, "")}, reason.WorkloadAdmin, again + "; " + held, podsAgain + "; " + podsKept},
-		"a Pod from before the Node was cordoned":  {ending, 2 * time.Hour, []client.Object{created(time.Hour, "ReplicaSet", deletedNow)}, reason.Drover, "", goesOn},
-		"a Pod that was on its way at the cordon":  {ending, 2 * time.Hour, []client.Object{created(59*time.Minute, "ReplicaSet", deletedNow)}, reason.Drover, "", goesOn},
-		"a Pod from before the drain":              {ending, 2 * time.Hour, []client.Object{created(3*time.Hour, "ReplicaSet", tolerant, deletedNow)}, reason.Drover, "", goesOn},
-		"a Pod that nothing creates again":         {ending, 2 * time.Hour, []client.Object{created(time.Second, "", tolerant)}, reason.Drover, "", goesOn},
-		"a Pod of a DaemonSet":                     {ending, 2 * time.Hour, []client.Object{created(time.Second, "DaemonSet", tolerant)}, reason.Drover, "", goesOn},
-		"a static Pod":                             {ending, 2 * time.Hour, []client.Object{created(time.Second, "Node", tolerant, static)}, reason.Drover, "", goesOn},
-		"a Pod that stays by its label":            {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, skipped)}, reason.Drover, "", goesOn},
-		"a Pod that stays by a rule":               {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, byRule)}, reason.Drover, "", goesOn},
-		"a Pod that is to complete":                {ending, 2 * time.Hour, []client.Object{created(time.Second, "Job", tolerant, completes)}, reason.Drover, "", goesOn},
-		"a budget beside a Pod":                    {budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", -30*time.Second, "")}, reason.WorkloadAdmin, noBudget, disruptable},
+		"Pods that come again beside others":       {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant), pod("d", 31*time.Minute, "")}, reason.WorkloadAdmin, again + "; " + held, podsAgain + "; " + podsStay + "; " + podsKept},
+		"Pods that come again with a directory":    {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, emptyDir)}, reason.WorkloadAdmin, again, podsAgain + "; " + podsStay + "; to go on"},
+		"Pods that come again with a volume":       {ending, 2 * time.Hour, []client.Object{created(time.Second, "StatefulSet", tolerant, withClaim)}, reason.WorkloadAdmin, again, podsAgain + "; to go on"},
+		"Pods that come again with a volume of their own": {
+			ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, ephemeral)}, reason.WorkloadAdmin, again, podsAgain + "; to go on",
+		},
+		"Pods that come again, of which one has a volume": {
+			ending, 2 * time.Hour, []client.Object{created(time.Second, "StatefulSet", tolerant, withClaim), created(time.Second, "ReplicaSet", tolerant, named("c"))},
+			reason.WorkloadAdmin, again + "; " + strings.Replace(again, "a/b", "a/c", 1), podsAgain + "; " + podsStay + "; to go on",
+		},
+		"a Pod from before the Node was cordoned": {ending, 2 * time.Hour, []client.Object{created(time.Hour, "ReplicaSet", deletedNow)}, reason.Drover, "", goesOn},
+		"a Pod that was on its way at the cordon": {ending, 2 * time.Hour, []client.Object{created(59*time.Minute, "ReplicaSet", deletedNow)}, reason.Drover, "", goesOn},
+		"a Pod from before the drain":             {ending, 2 * time.Hour, []client.Object{created(3*time.Hour, "ReplicaSet", tolerant, deletedNow)}, reason.Drover, "", goesOn},
+		"a Pod that nothing creates again":        {ending, 2 * time.Hour, []client.Object{created(time.Second, "", tolerant)}, reason.Drover, "", goesOn},
+		"a Pod of a DaemonSet":                    {ending, 2 * time.Hour, []client.Object{created(time.Second, "DaemonSet", tolerant)}, reason.Drover, "", goesOn},
+		"a Pod of a DaemonSet that has failed":    {ending, 2 * time.Hour, []client.Object{created(time.Second, "DaemonSet", tolerant, failed)}, reason.Drover, "", goesOn},
+		"a static Pod":                            {ending, 2 * time.Hour, []client.Object{created(time.Second, "Node", tolerant, static)}, reason.Drover, "", goesOn},
+		"a Pod that stays by its label":           {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, skipped)}, reason.Drover, "", goesOn},
+		"a Pod that stays by a rule":              {ending, 2 * time.Hour, []client.Object{created(time.Second, "ReplicaSet", tolerant, byRule)}, reason.Drover, "", goesOn},
+		"a Pod that is to complete":               {ending, 2 * time.Hour, []client.Object{created(time.Second, "Job", tolerant, completes)}, reason.Drover, "", goesOn},
+		"a budget beside a Pod":                   {budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", -30*time.Second, "")}, reason.WorkloadAdmin, noBudget, disruptable},
 		"a budget beside a Pod deleted long ago": {
 			budget + "\n* Pod a/d: being deleted, waiting for the kubelet to end them", 2 * time.Hour, []client.Object{pod("d", 31*time.Minute, "StatefulSet")}, reason.WorkloadAdmin, held + "; " + noBudget,
 			podsKept + "; where a budget allows no disruption after that, make the workload disruptable; ",
@@ -252,21 +274,26 @@ func TestPodsOfADrainAsFarAsTheyCanBeRead(t *testing.T) {
 	ready, unreachable := nodeNamed("node", ""), nodeNamed("node", "")
 	unreachable.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	const kept = "The grace period of Pod a/b has passed for 60m, and it has the finalizers x/y"
+	const forbiddenRules = `you may not read machinedrainrules in namespace "n": machinedrainrules is forbidden: no rule`
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "machinedrainrules"}, "", errors.New("no rule"))
 	for name, test := range map[string]struct {
 		node    *corev1.Node
+		nodeRef string
 		refused error
 		want    reason.Actor
 		fact    string
 	}{
-		"without permission to read rules": {ready, apierrors.NewForbidden(schema.GroupResource{Resource: "machinedrainrules"}, "", errors.New("no rule")), reason.WorkloadAdmin, kept},
-		"without rules that can be read":   {ready, errors.New("etcd"), reason.WorkloadAdmin, "The Pods of its Node could not be read: etcd"},
-		"without its Node":                 {nodeNamed("other", ""), nil, reason.WorkloadAdmin, `The Pods of its Node could not be read: there is no Node "node"`},
-		"of a Node that is unreachable":    {unreachable, nil, reason.Drover, ""}, // the drain waits no longer for it
+		"without permission to read rules": {ready, "node", forbidden, reason.WorkloadAdmin, kept + "; MachineDrainRules, by which a drain leaves Pods on the Node, were not read: " + forbiddenRules},
+		"without rules that can be read":   {ready, "node", errors.New("etcd"), reason.WorkloadAdmin, "The Pods of its Node could not be read: etcd"},
+		"without its Node":                 {nodeNamed("other", ""), "node", nil, reason.WorkloadAdmin, `The Pods of its Node could not be read: there is no Node "node"`},
+		"without the name of its Node":     {ready, "", nil, reason.WorkloadAdmin, ""},
+		"of a Node that is unreachable":    {unreachable, "node", nil, reason.Drover, ""}, // the drain waits no longer for it
+		"of one, without such permission":  {unreachable, "node", forbidden, reason.Drover, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := deleted(clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them")
-			m.Status.NodeRef.Name = "node"
+			m.Status.NodeRef.Name = test.nodeRef
 			f := finder(t, objecttest.Reader(t, interceptor.Funcs{}, p.DeepCopy(), test.node))
 			f.Reader = objecttest.Reader(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				if _, rules := list.(*clusterv1.MachineDrainRuleList); rules && test.refused != nil {
@@ -279,6 +306,41 @@ func TestPodsOfADrainAsFarAsTheyCanBeRead(t *testing.T) {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
+	}
+}
+
+// TestReadingOfADrainIsBounded has a Node with a list of Pods that does not end, and a budget: all is read within one deadline.
+func TestReadingOfADrainIsBounded(t *testing.T) {
+	t.Parallel()
+	lists, bounded, reads := 0, 0, 0
+	read := func(ctx context.Context) {
+		reads++
+		if until, set := ctx.Deadline(); set && time.Until(until) <= maxReading {
+			bounded++
+		}
+	}
+	workload := objecttest.Reader(t, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			read(ctx)
+			return c.Get(ctx, key, o, options...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			read(ctx)
+			if pods, is := list.(*corev1.PodList); is {
+				lists++
+				pods.Items, pods.Continue = make([]corev1.Pod, 500), "next"
+			}
+			return nil
+		},
+	}, nodeNamed("node", ""))
+	m := deleted(clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them\n* Pod a/c: PodDisruptionBudget a/x allows no disruption now")
+	m.Status.NodeRef.Name = "node"
+	found, err := finder(t, workload, m, cluster()).machine(t.Context(), m)
+	if err != nil || found.Actor != reason.WorkloadAdmin || !strings.HasPrefix(strings.Join(found.Facts, "; "), `The Pods of its Node could not be read: there are more than 2000 on Node "node"; PodDisruptionBudget a/x`) {
+		t.Errorf("got %+v, error %v", found, err)
+	}
+	if lists != 5 || reads != lists+2 || bounded != reads {
+		t.Errorf("%d lists of Pods; of %d requests, %d are bounded", lists, reads, bounded)
 	}
 }
 
