@@ -145,19 +145,26 @@ func (f *Finder) removing(ctx context.Context, m *clusterv1.Machine, found *Find
 	if kept := f.keptObject(ctx, m, ref); kept != nil {
 		return kept, nil
 	}
-	f.reviewRemoval(ctx, m, ref, found)
-	if bootstrap {
-		return found, nil
+	if !bootstrap {
+		deeper, err := f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
+		if err != nil {
+			return nil, err
+		}
+		found = deeper
 	}
-	return f.infraMachine(ctx, m, found, clusterv1.ReadyCondition)
+	f.reviewRemoval(ctx, m, ref, found)
+	return found, nil
 }
 
-// reviewRemoval makes the deletion of the object of a provider one that needs action once it is overdue. An InfraMachine of Drover
-// has in its condition why it remains, which counts before that.
+// reviewRemoval makes the deletion of the object of a provider one that needs action once it is overdue, unless the object has why
+// its instance remains: a provider writes that which runs.
 func (f *Finder) reviewRemoval(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference, found *Finding) {
+	if found.needsAction() || found.Condition.Reason == infrav1.DeletingReason {
+		return
+	}
 	o, err := f.Referenced(ctx, m.Namespace, ref)
 	if err == nil && o != nil && o.GetDeletionTimestamp() != nil && f.Now.Sub(o.GetDeletionTimestamp().Time) > maxCreation {
-		found.Actor = reason.Installer
+		found.Actor, found.Help, found.Command = reason.Installer, "see whether the provider of the object runs", "kubectl drover check"
 	}
 }
 

@@ -72,6 +72,8 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		i.DeletionTimestamp, i.Finalizers = new(ago(before)), []string{"infrastructure.drover.io/machine"}
 		return i
 	}
+	unaware := removed(31 * time.Minute).(*infrav1.SimMachine)
+	unaware.Status.Conditions = []metav1.Condition{is("Ready", "False", infrav1.WaitingForBootstrapReason, "")}
 	config := func(before time.Duration) client.Object {
 		b := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b"}}
 		b.DeletionTimestamp, b.Finalizers = new(ago(before)), []string{"bootstrap.drover.io/config"}
@@ -86,6 +88,8 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 	goingOn.Status.Conditions[0].LastTransitionTime = ago(29 * time.Minute)
 	stopped := endless.DeepCopy()
 	stopped.DeletionTimestamp, stopped.Finalizers = new(ago(time.Minute)), ending.Finalizers
+	remains := stopped.DeepCopy()
+	remains.DeletionTimestamp = new(ago(31 * time.Minute))
 	pausedEnding := ending.DeepCopy()
 	pausedEnding.Status.Conditions = append(pausedEnding.Status.Conditions, is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""))
 	for name, test := range map[string]struct {
@@ -99,11 +103,13 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		"goes on":                          {deleted(waiting, ""), goingOn, "SimMachine i", infrav1.DeletingReason, reason.Drover},
 		"goes on, of one that was stopped": {deleted(waiting, ""), stopped, "SimMachine i", infrav1.DeletingReason, reason.Drover},
 		"does not end":                     {deleted(waiting, ""), endless, "SimMachine i", infrav1.DeletingReason, reason.CloudOwner},
+		"does not end, since its request":  {deleted(waiting, ""), remains, "SimMachine i", infrav1.DeletingReason, reason.CloudOwner},
 		"is paused":                        {deleted(waiting, ""), infra(is(clusterv1.PausedCondition, "True", clusterv1.PausedReason, ""), is("Ready", "False", infrav1.UnauthorizedReason, "")), "SimMachine i", clusterv1.PausedReason, reason.Operator},
 		"has lost its object":              {deleted(waiting, ""), infra(), "Machine m", waiting, reason.Drover},
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
 		"goes on, without a condition":     {deleted(waiting, ""), removed(30 * time.Minute), "Machine m", waiting, reason.Drover},
 		"has no condition for long":        {deleted(waiting, ""), removed(31 * time.Minute), "Machine m", waiting, reason.Installer},
+		"has one of the creation for long": {deleted(waiting, ""), unaware, "SimMachine i", infrav1.WaitingForBootstrapReason, reason.Installer},
 		"goes on, of the bootstrap object": {deleted(ofBootstrap, ""), config(30 * time.Minute), "Machine m", ofBootstrap, reason.Drover},
 		"waits long for the bootstrap":     {deleted(ofBootstrap, ""), config(31 * time.Minute), "Machine m", ofBootstrap, reason.Installer},
 		"is paused before it began":        {deleted(waiting, ""), pausedEnding, "SimMachine i", clusterv1.PausedReason, reason.Operator},
@@ -123,6 +129,9 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 			}
 			if text := (Answer{Finding: found}).Text(noon); found.Condition.Reason == infrav1.DeletingReason && !strings.Contains(text, "the disk remains") {
 				t.Errorf("text %q", text)
+			}
+			if found.Actor == reason.CloudOwner && strings.Contains(found.Command, "check") {
+				t.Errorf("the provider runs: %s", found.Command)
 			}
 			if strings.Contains(found.Command, "/i ") {
 				t.Errorf("the command is not about the Machine: %s", found.Command)
