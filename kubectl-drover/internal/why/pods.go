@@ -28,7 +28,7 @@ const (
 		"finalizers, the kubelet of the Node, the CSI driver, or the conditions of a Namespace"
 	// podsAgain is for Pods that are created on the Node again each time.
 	podsAgain = "take the toleration of the taint " + corev1.TaintNodeUnschedulable + ", or spec.nodeName, from the workload whose pods come again"
-	// podsStay is for those of them without a claim: the volumes of Pods that a drain skips are not awaited before the instance is deleted.
+	// podsStay is for those of them without a claim: the volumes of Pods that a drain skips are not awaited.
 	podsStay = "or have the drain leave the pods that come again and have no PersistentVolumeClaim, by their label " + clusterv1.PodDrainLabel +
 		"=skip or a MachineDrainRule with the behavior Skip"
 )
@@ -50,7 +50,8 @@ func (f *Finder) podsOverdue(ctx context.Context, workload *object.Reader, m *cl
 	case unread != nil && !object.IsForbidden(unread):
 		err = unread
 	case err == nil:
-		decisions, err = f.decide(ctx, workload, m, node, rules)
+		request := drain.Request{Workload: workload, Node: node.Name, Rules: rules, Now: f.Now, MaxPods: maxPods}
+		decisions, err = f.decide(ctx, request, m, node)
 	}
 	if err != nil {
 		found.Facts = append(found.Facts, fmt.Sprintf("The Pods of its Node could not be read: %v", err))
@@ -105,16 +106,16 @@ func (f *Finder) drainRules(ctx context.Context, namespace string) ([]clusterv1.
 }
 
 // decide returns what the drain does to each Pod of the Node of a Machine.
-func (f *Finder) decide(ctx context.Context, workload *object.Reader, m *clusterv1.Machine, node *corev1.Node, rules []clusterv1.MachineDrainRule) ([]drainplan.Decision, error) {
-	subject := drainplan.RuleInput{MachineLabels: m.Labels}
+func (f *Finder) decide(ctx context.Context, r drain.Request, m *clusterv1.Machine, node *corev1.Node) ([]drainplan.Decision, error) {
 	cluster, err := f.readCluster(ctx, ReferenceOf(m))
 	if err != nil {
 		return nil, err
 	}
+	r.Subject.MachineLabels = m.Labels
 	if cluster != nil {
-		subject.ClusterLabels = cluster.Labels
+		r.Subject.ClusterLabels = cluster.Labels
 	}
-	return drain.Decide(ctx, drain.Request{Workload: workload, Node: node.Name, Subject: subject, Rules: rules, Now: f.Now, MaxPods: maxPods}, node)
+	return drain.Decide(ctx, r, node)
 }
 
 // placedLate is how long after a Node was cordoned the scheduler may still place a Pod there that it has decided on before.

@@ -114,7 +114,8 @@ func (w *worst) needsAction() bool {
 
 // deletions reports whether the Machines wait for nothing but deletions that Drover continues, as far as their own conditions have it.
 func (w *worst) deletions() bool {
-	return len(w.order) > 0 && !slices.ContainsFunc(w.order, func(key string) bool { return w.groups[key].needsAction || !w.groups[key].deletion })
+	other := func(key string) bool { return w.groups[key].needsAction || !w.groups[key].deletion }
+	return len(w.order) > 0 && !slices.ContainsFunc(w.order, other)
 }
 
 // worstMachine is what most of the Machines wait for and what needs action, or if there is none, most that are not well; nil
