@@ -39,8 +39,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Give all modules the same versions of what they share, so that each is compiled once, and tidy their go.mod
-	@GOWORK= go work sync
-	@for m in $(MODULES) test/controlplane/kubernetes test/kubevirt test/kubestatemetrics test/vm/containerd hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@hack/tidy.sh $(MODULES) test/controlplane/kubernetes test/kubevirt test/kubestatemetrics test/vm/containerd hack/tools hack/tools/lint
 
 .PHONY: fmt
 fmt: ## Format every Go file
