@@ -18,7 +18,7 @@ import (
 // its zone has no stock; the other zone has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AlibabaMachine, alibaba.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AlibabaMachine, alibaba.InstanceConfig] {
 		w := newEnv(t, alibabafake.Options{PendingReads: 2, StoppingReads: 2, ListDelay: 1, TagDelay: 1, ReplayRefusals: true, Faults: func(action string) alibabafake.Fault {
 			return faults[random.Fault(alibabafake.IsChange(action))]
 		}})

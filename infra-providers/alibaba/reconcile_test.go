@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-alibaba", "../config/rbac/alibaba/role.yaml")
+var shared = testenv.NewShared("alibaba", "../config/rbac/alibaba/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

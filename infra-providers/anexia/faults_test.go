@@ -23,7 +23,7 @@ import (
 // every request may fail, as may every write of the journal.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AnexiaMachine, anexia.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AnexiaMachine, anexia.InstanceConfig] {
 		w := newEnv(t, anexiafake.Options{TaskReads: 8, ListDelay: 6, InfoDelay: 3, PageSize: 5, Faults: func(changes bool) (anexiafake.Fault, bool) {
 			fault, ok := faults[random.Fault(changes)]
 			return fault, ok

@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-anexia", "../config/rbac/anexia/role.yaml")
+var shared = testenv.NewShared("anexia", "../config/rbac/anexia/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -19,7 +19,7 @@ import (
 // times its subnet has no capacity; the other zone has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AWSMachine, aws.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AWSMachine, aws.InstanceConfig] {
 		ec2 := newEnv(t, awsfake.Options{PendingReads: 2, StoppingReads: 2, TerminatedReads: 3, ListDelay: 1, Faults: func(action string) awsfake.Fault {
 			return faults[random.Fault(action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances")]
 		}})

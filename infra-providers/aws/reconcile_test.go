@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-aws", "../config/rbac/aws/role.yaml")
+var shared = testenv.NewShared("aws", "../config/rbac/aws/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -18,7 +18,7 @@ import (
 // no host for what it has accepted, and a failed virtual machine may leave its disks.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AzureMachine, azure.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.AzureMachine, azure.InstanceConfig] {
 		options := azurefake.Options{
 			CreateReads: 1, DeleteReads: 2, NetworkReads: 1, NetworkDeleteReads: 1, ListDelay: 1, GraphDelay: true, KeepsAttached: true,
 			Faults: func(method string) azurefake.Fault { return faults[random.Fault(azurefake.IsChange(method))] },

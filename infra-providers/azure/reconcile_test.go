@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-azure", "../config/rbac/azure/role.yaml")
+var shared = testenv.NewShared("azure", "../config/rbac/azure/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -15,13 +15,14 @@ import (
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 // TestFaultInjection creates and deletes machines, every other with volumes and a reserved IP, in a slow team whose lists are
 // late, where every request may fail. At times a size is sold out in their region; another is not.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.DigitalOceanMachine, digitalocean.InstanceConfig] {
+	faulttest.Run(t, testenv.New(t, "digitalocean"), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.DigitalOceanMachine, digitalocean.InstanceConfig] {
 		clock := &clockOfRun{now: time.Now()}
 		cloud := newEnv(t, digitaloceanfake.Options{ActionDelay: 3, TagDelay: 2, ListDelay: 6, Limited: true, Now: clock.Now})
 		described := digitalocean.Cloud(digitalocean.Options{})

@@ -17,7 +17,7 @@ import (
 // times its zone has no capacity, and the failed insertion may leave its disks; the other zone has capacity.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.GoogleMachine, google.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.GoogleMachine, google.InstanceConfig] {
 		gce := newEnv(t, googlefake.Options{OperationReads: 1, StoppingReads: 2, ListDelay: 1, Faults: func(method string) googlefake.Fault {
 			return faults[random.Fault(googlefake.IsChange(method))]
 		}})

@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-google", "../config/rbac/google/role.yaml")
+var shared = testenv.NewShared("google", "../config/rbac/google/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -17,13 +17,14 @@ import (
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 // TestFaultInjection creates and deletes machines with volumes and networks in a slow project, where every request may fail.
 // At times their location has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.HetznerMachine, hetzner.InstanceConfig] {
+	faulttest.Run(t, testenv.New(t, "hetzner"), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.HetznerMachine, hetzner.InstanceConfig] {
 		cloud := newEnv(t, hetznerfake.Options{ActionDelay: 3})
 		now := time.Now()
 		client := &http.Client{Transport: &faulttest.FaultyTransport{Rand: random, Next: http.DefaultTransport, Refuse: refuse}}

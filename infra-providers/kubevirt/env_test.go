@@ -35,7 +35,7 @@ import (
 var infra envtest.Server
 
 // shared is the management cluster.
-var shared = testenv.NewShared("drover-infra-kubevirt", "../config/rbac/kubevirt/role.yaml")
+var shared = testenv.NewShared("kubevirt", "../config/rbac/kubevirt/role.yaml")
 
 func TestMain(m *testing.M) {
 	definitions, err := kubevirtfake.Definitions()

@@ -21,7 +21,7 @@ import (
 // infrastructure cluster may fail, lose its answer or be throttled.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.KubeVirtMachine, kubevirt.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.KubeVirtMachine, kubevirt.InstanceConfig] {
 		e := newEnv(t)
 		hooks := conformanceEnv(e, fullSpec())
 		options := e.options()

@@ -23,7 +23,7 @@ import (
 // each before it can be allocated again, so that hardware changes hands all the time. At times there is none of a size.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.MetalStackMachine, metalstack.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.MetalStackMachine, metalstack.InstanceConfig] {
 		w := newEnv(t, metalstackfake.Options{InstallDelay: 4, ReleaseDelay: 6, WipeDelay: 10, Machines: 16})
 		transport := &faulttest.FaultyTransport{Rand: random, Next: http.DefaultTransport, Refuse: refuse, Changes: isChange}
 		made := 0

@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/metalstack/metalstackfake"
 )
 
-var shared = testenv.NewShared("drover-infra-metalstack", "../config/rbac/metalstack/role.yaml")
+var shared = testenv.NewShared("metalstack", "../config/rbac/metalstack/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

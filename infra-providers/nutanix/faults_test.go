@@ -18,7 +18,7 @@ import (
 
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
 		w := newEnv(t, nutanixfake.Options{TaskRequests: 3, ListDelay: 1, Faults: func(method string) nutanixfake.Fault {
 			return faults[random.Fault(nutanixfake.IsChange(method))]
 		}})

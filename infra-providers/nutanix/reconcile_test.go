@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/nutanix/nutanixfake"
 )
 
-var shared = testenv.NewShared("drover-infra-nutanix", "../config/rbac/nutanix/role.yaml")
+var shared = testenv.NewShared("nutanix", "../config/rbac/nutanix/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

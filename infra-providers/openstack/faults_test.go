@@ -22,7 +22,7 @@ import (
 // may fail. At times their zone has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig] {
 		spec := fullSpec()
 		spec.CredentialsSecretName = "cloud"
 		spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}

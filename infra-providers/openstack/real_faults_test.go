@@ -21,7 +21,7 @@ import (
 // DROVER_SOAK_LIFECYCLES sets their number.
 func TestRealFaultInjection(t *testing.T) {
 	real(t)
-	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, _ *faulttest.Rand) faulttest.Environment[*infrav1.OpenStackMachine, openstack.InstanceConfig] {
 		faults := &openstackfake.Faults{}
 		// The driver's clock is faster than that of the services, so that the claim of a stopped process expires. A server
 		// that was requested under it is listed by then: no request of the test is in progress.

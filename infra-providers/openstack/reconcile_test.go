@@ -28,7 +28,7 @@ import (
 	"drover.io/infra-providers/openstack"
 )
 
-var shared = testenv.NewShared("drover-infra-openstack", "../config/rbac/openstack/role.yaml")
+var shared = testenv.NewShared("openstack", "../config/rbac/openstack/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

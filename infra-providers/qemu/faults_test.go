@@ -21,7 +21,7 @@ import (
 // provider: the host is closed and opened again while its machines run, start or end.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.QEMUMachine, qemu.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.QEMUMachine, qemu.InstanceConfig] {
 		h := &restartableHost{t: t, options: newOptions(t, false)}
 		var err error
 		if h.machines, err = host.Open(h.options); err != nil {

@@ -24,7 +24,7 @@ import (
 	"drover.io/infra-providers/qemu/host"
 )
 
-var shared = testenv.NewShared("drover-infra-qemu", "../config/rbac/qemu/role.yaml")
+var shared = testenv.NewShared("qemu", "../config/rbac/qemu/role.yaml")
 
 // harness is a namespace with a Cluster, and a host with a provider of its own.
 type harness struct {

@@ -21,7 +21,7 @@ import (
 // with one of them at a time.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.VCDMachine, vcd.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.VCDMachine, vcd.InstanceConfig] {
 		w := newEnv(t, vcdfake.Options{
 			TaskRequests: 5, LateChildren: true, KeepFailed: true,
 			Faults:    func(change bool) vcdfake.Fault { return faults[random.Fault(change)] },

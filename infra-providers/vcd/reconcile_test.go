@@ -19,7 +19,7 @@ import (
 	"drover.io/infra-providers/vcd/vcdfake"
 )
 
-var shared = testenv.NewShared("drover-infra-vcd", "../config/rbac/vcd/role.yaml")
+var shared = testenv.NewShared("vcd", "../config/rbac/vcd/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

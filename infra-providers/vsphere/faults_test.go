@@ -12,6 +12,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/vsphere"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
@@ -20,7 +21,7 @@ import (
 // go wrong and tasks take their time. Who is killed leaves its session behind, as a process does.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, rand *faulttest.Rand) faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
+	faulttest.Run(t, testenv.New(t, "vsphere"), func(t *testing.T, rand *faulttest.Rand) faulttest.Environment[*infrav1.VSphereMachine, vsphere.InstanceConfig] {
 		w := newEnv(t)
 		described := vsphere.Cloud(w.pool)
 		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[vsphere.InstanceConfig], error) {

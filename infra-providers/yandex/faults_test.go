@@ -20,7 +20,7 @@ import (
 // its zone has no capacity; the other zone has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.YandexMachine, yandex.InstanceConfig] {
+	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.YandexMachine, yandex.InstanceConfig] {
 		w := newEnv(t, yandexfake.Options{OperationReads: 1, DeletingReads: 2, ListDelay: 1, Faults: func(method string) yandexfake.Fault {
 			if method == "IamToken/Create" {
 				return yandexfake.Fault{}

@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/yandex/yandexfake"
 )
 
-var shared = testenv.NewShared("drover-infra-yandex", "../config/rbac/yandex/role.yaml")
+var shared = testenv.NewShared("yandex", "../config/rbac/yandex/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,8 +35,11 @@ import (
 
 // Server is an API server with its etcd. The zero value has no kinds but Kubernetes' own, as a workload cluster.
 type Server struct {
-	// Project adds every kind of the project, as in a management cluster.
+	// Project adds the kinds of the project, as in a management cluster with the provider of simulated machines.
 	Project bool
+	// Clouds are the providers, as infra-providers/cmd names them, whose kinds Project adds, too. Each further kind delays the
+	// start.
+	Clouds []string
 	// CRDs and Folders are further kinds, as objects and as folders of manifests.
 	CRDs    []*apiextensionsv1.CustomResourceDefinition
 	Folders []string
@@ -85,7 +90,7 @@ func (s *Server) start() (*rest.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading CRDs: %w", err)
 		}
-		s.environment.CRDs = append(project, s.CRDs...)
+		s.environment.CRDs = append(slices.DeleteFunc(project, s.isOfOtherCloud), s.CRDs...)
 	}
 	restore := collectRarely()
 	config, err := s.environment.Start()
@@ -95,6 +100,19 @@ func (s *Server) start() (*rest.Config, error) {
 	}
 	config.QPS = -1
 	return config, nil
+}
+
+// isOfOtherCloud tells whether a kind belongs to a provider that the server has no kinds of.
+func (s *Server) isOfOtherCloud(kind *apiextensionsv1.CustomResourceDefinition) bool {
+	if kind.Spec.Group != infrav1.GroupVersion.Group {
+		return false
+	}
+	for _, suffix := range []string{"machines", "machinetemplates"} {
+		if cloud, ok := strings.CutSuffix(kind.Spec.Names.Plural, suffix); ok {
+			return cloud != "sim" && !slices.Contains(s.Clouds, cloud)
+		}
+	}
+	return false
 }
 
 // The environment variable that sets how rarely Go's runtime collects garbage, in percent of the heap that is in use, and its

@@ -22,7 +22,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-digitalocean", "../../config/rbac/digitalocean/role.yaml")
+var shared = testenv.NewShared("digitalocean", "../../config/rbac/digitalocean/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -13,11 +13,12 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/internal/testenv"
 )
 
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(_ *testing.T, rand *faulttest.Rand) faulttest.Environment[*infrav1.SimMachine, fake.Config] {
+	faulttest.Run(t, testenv.New(t), func(_ *testing.T, rand *faulttest.Rand) faulttest.Environment[*infrav1.SimMachine, fake.Config] {
 		now := time.Now()
 		hooks := fake.Environment(fake.Options{
 			BootReads: 2, DeleteReads: 2, ListLag: 2, Steps: 2,

@@ -23,7 +23,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-var shared = testenv.NewShared("drover-infra-hetzner", "../../config/rbac/hetzner/role.yaml")
+var shared = testenv.NewShared("hetzner", "../../config/rbac/hetzner/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -49,19 +49,10 @@ type Environment[M driver.Machine, C any] struct {
 	Pass func(time.Duration)
 }
 
-// Run takes machines through their lifecycles and fails the test if anything is leaked, doubled or stuck. A simulated cloud
-// may use the Rand at each request, to fail in the middle of a call too.
-func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Rand) Environment[M, C]) {
+// Run takes machines through their lifecycles, in a namespace of their own, and fails the test if anything is leaked, doubled
+// or stuck. A simulated cloud may use the Rand at each request, to fail in the middle of a call too.
+func Run[M driver.Machine, C any](t *testing.T, cluster *testenv.Cluster, open func(t *testing.T, rand *Rand) Environment[M, C]) {
 	t.Helper()
-	cluster, err := testenv.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	ctrl.SetLogger(logr.Discard())
 	lives, seed, limit := number(t, "DROVER_SOAK_LIFECYCLES", 40), number(t, "DROVER_SOAK_SEED", 1), number(t, "DROVER_SOAK_MINUTES", 12*60)
 	rand := newRand(uint64(seed))

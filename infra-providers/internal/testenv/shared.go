@@ -24,19 +24,20 @@ type Shared struct {
 	provider func() (*rest.Config, error)
 }
 
-// NewShared returns a management cluster for tests of a provider, which acts as a ServiceAccount with the role in a file.
-func NewShared(account, roleFile string) *Shared {
+// NewShared returns a management cluster for tests of a cloud's provider, which acts as a ServiceAccount with the role in a
+// file.
+func NewShared(cloud, roleFile string) *Shared {
 	s := &Shared{}
 	s.cluster = sync.OnceValues(func() (*Cluster, error) {
 		s.needed.Store(true)
-		return Start()
+		return Start(cloud)
 	})
 	s.provider = sync.OnceValues(func() (*rest.Config, error) {
 		cluster, err := s.cluster()
 		if err != nil {
 			return nil, err
 		}
-		return cluster.As(context.Background(), account, roleFile)
+		return cluster.As(context.Background(), "drover-infra-"+cloud, roleFile)
 	})
 	return s
 }

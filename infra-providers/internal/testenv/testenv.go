@@ -9,6 +9,7 @@ package testenv
 import (
 	"errors"
 	"os"
+	"testing"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,8 +28,8 @@ type Cluster struct {
 	stop   []func() error
 }
 
-// Start starts an API server with every CRD of the project installed.
-func Start() (*Cluster, error) {
+// Start starts an API server with the project's kinds, and of the providers those of simulated machines and of clouds.
+func Start(clouds ...string) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "drover-testenv-")
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func Start() (*Cluster, error) {
 	if c.ca, err = newAuthority(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	c.server = &envtest.Server{Project: true, AdmitNodes: true, Authn: c.ca}
+	c.server = &envtest.Server{Project: true, Clouds: clouds, AdmitNodes: true, Authn: c.ca}
 	if c.Config, err = c.server.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -45,6 +46,21 @@ func Start() (*Cluster, error) {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
+}
+
+// New is [Start] for one test, at whose end the API server stops.
+func New(t testing.TB, clouds ...string) *Cluster {
+	t.Helper()
+	cluster, err := Start(clouds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster
 }
 
 // Stop ends everything that was started.

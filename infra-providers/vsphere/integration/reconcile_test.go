@@ -23,7 +23,7 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-var shared = testenv.NewShared("drover-infra-vsphere", "../../config/rbac/vsphere/role.yaml")
+var shared = testenv.NewShared("vsphere", "../../config/rbac/vsphere/role.yaml")
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
