@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
 )
@@ -82,4 +84,40 @@ func deletionUnseen(o *unstructured.Unstructured) *Finding {
 		return nil
 	}
 	return notDeleted(referenceOf(o), *o.GetDeletionTimestamp())
+}
+
+// removalFailed is how the message begins with which a provider of Drover says why it cannot delete an instance.
+const removalFailed = "deleting instance: "
+
+// ofRemoval reports whether a provider of Drover has written a condition during the deletion of its object: all others are of before.
+// Its reason alone does not tell, as a cloud may refuse a creation and a deletion alike.
+func ofRemoval(c metav1.Condition) bool {
+	return c.Type != clusterv1.MachineDeletingCondition && (c.Reason == infrav1.DeletingReason || c.Reason == infrav1.ClusterUnknownReason ||
+		c.Reason == infrav1.IdentityUnknownReason || strings.HasPrefix(c.Message, removalFailed))
+}
+
+// reviewRemoval makes the deletion of the object of a provider one that needs action once it is overdue. A condition that is not of
+// the deletion means then that no provider runs; those of other projects have reasons of their own.
+func (f *Finding) reviewRemoval(o *unstructured.Unstructured, now time.Time) {
+	deleted := o.GetDeletionTimestamp()
+	if deleted == nil {
+		return
+	}
+	continues := f.Condition.Reason == infrav1.DeletingReason || f.Condition.Reason == infrav1.InstancePendingReason
+	if ofRemoval(f.Condition) && continues && f.Condition.LastTransitionTime.Before(deleted) { // of an instance that was stopped before
+		f.Condition.LastTransitionTime = *deleted
+	}
+	switch own := strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io"); {
+	case now.Sub(deleted.Time) <= maxCreation:
+	case !ofRemoval(f.Condition) && (own || !f.needsAction()):
+		f.Actor, f.Help, f.Command = reason.Installer, "see whether the provider of the object runs", "kubectl drover check"
+	case ofRemoval(f.Condition) && continues && now.Sub(f.Condition.LastTransitionTime.Time) > maxCreation:
+		f.remains()
+	}
+}
+
+// remains makes a deletion one that the cloud does not end.
+func (f *Finding) remains() {
+	f.Actor, f.Command = reason.CloudOwner, ""
+	f.Help = "see in the cloud what keeps the instance; where it is gone there, see whether the provider runs"
 }

@@ -50,20 +50,12 @@ func (f *Finder) machine(ctx context.Context, m *clusterv1.Machine) (*Finding, e
 	}
 	found, err := f.deeper(ctx, m, found)
 	if found != nil {
-		took := f.Now.Sub(creationStep(m, found))
-		found.reviewCreation(took > maxCreation || startupTimedOut(m))
+		if m.DeletionTimestamp.IsZero() {
+			found.reviewCreation(f.Now.Sub(creationStep(m, found)) > maxCreation || startupTimedOut(m))
+		}
 		found.reviewControlPlane(m.Labels, m.Spec.ProviderID != "" || ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false))
 	}
 	return found, err
-}
-
-// sinceDeletion counts the deletion of an instance from its request: the condition of one that was stopped before has been False
-// for longer.
-func (f *Finding) sinceDeletion(infra metav1.Object) {
-	at := infra.GetDeletionTimestamp()
-	if f.Condition.Reason == infrav1.DeletingReason && f.Condition.LastTransitionTime.Before(at) {
-		f.Condition.LastTransitionTime = *at
-	}
 }
 
 // startupTimedOut reports whether a MachineHealthCheck waits no longer for the Node of a Machine, and has not had it replaced.
@@ -73,9 +65,10 @@ func startupTimedOut(m *clusterv1.Machine) bool {
 		c != nil && c.Status == metav1.ConditionFalse && c.Reason == clusterv1.MachineHealthCheckNodeStartupTimeoutReason
 }
 
-// reviewCreation makes a step of a creation, or the deletion of an instance, one that needs action once it is overdue.
+// reviewCreation makes a step of a creation, or the deletion of an instance, one that needs action once it is overdue, unless it is
+// known that no provider runs.
 func (f *Finding) reviewCreation(overdue bool) {
-	if !overdue {
+	if !overdue || f.Actor == reason.Installer {
 		return
 	}
 	switch f.Condition.Reason {
@@ -85,7 +78,7 @@ func (f *Finding) reviewCreation(overdue bool) {
 		f.Actor, f.Help = reason.CloudOwner, "see in the cloud what the instance waits for"
 	case infrav1.DeletingReason:
 		if f.Condition.Type != clusterv1.MachineDeletingCondition { // a Machine has it before its deletion begins
-			f.Actor, f.Help = reason.CloudOwner, "see in the cloud what keeps the instance; where it is gone there, see whether the provider runs"
+			f.remains()
 		}
 	}
 }
@@ -152,20 +145,10 @@ func (f *Finder) removing(ctx context.Context, m *clusterv1.Machine, found *Find
 		}
 		found = deeper
 	}
-	f.reviewRemoval(ctx, m, ref, found)
+	if o, err := f.Referenced(ctx, m.Namespace, ref); err == nil && o != nil {
+		found.reviewRemoval(o, f.Now)
+	}
 	return found, nil
-}
-
-// reviewRemoval makes the deletion of the object of a provider one that needs action once it is overdue, unless the object has why
-// its instance remains: a provider writes that which runs.
-func (f *Finder) reviewRemoval(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference, found *Finding) {
-	if found.needsAction() || found.Condition.Reason == infrav1.DeletingReason {
-		return
-	}
-	o, err := f.Referenced(ctx, m.Namespace, ref)
-	if err == nil && o != nil && o.GetDeletionTimestamp() != nil && f.Now.Sub(o.GetDeletionTimestamp().Time) > maxCreation {
-		found.Actor, found.Help, found.Command = reason.Installer, "see whether the provider of the object runs", "kubectl drover check"
-	}
 }
 
 // notCreated is why the MachineSet of a Machine cannot create the object that its condition misses, as with a quota or a policy
@@ -215,6 +198,7 @@ func (f *Finder) source(ctx context.Context, m *clusterv1.Machine, found *Findin
 		if paused := paused(referenceOf(source), source.GroupVersionKind().Group, object.Conditions(source)); paused != nil {
 			return paused
 		}
+		found.reviewRemoval(source, f.Now) // it may be deleted without its Machine
 	}
 	found.Facts = append(found.Facts, fmt.Sprintf("The object is %s %s", ref.Kind, ref.Name))
 	return found
@@ -245,7 +229,6 @@ func (f *Finder) infraMachine(ctx context.Context, m *clusterv1.Machine, found *
 			continue
 		}
 		deeper := of(ref, *c)
-		deeper.sinceDeletion(infra)
 		// The commands are about the Machine: it is what is deleted, and what has a console.
 		if entry, known := reason.Find(ref.Kind, c.Type, c.Reason); known {
 			deeper.Command = command(entry.Command, ReferenceOf(m))

@@ -72,8 +72,12 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		i.DeletionTimestamp, i.Finalizers = new(ago(before)), []string{"infrastructure.drover.io/machine"}
 		return i
 	}
-	unaware := removed(31 * time.Minute).(*infrav1.SimMachine)
-	unaware.Status.Conditions = []metav1.Condition{is("Ready", "False", infrav1.WaitingForBootstrapReason, "")}
+	says := func(before time.Duration, reason, message string) client.Object {
+		i := removed(before).(*infrav1.SimMachine)
+		i.Status.Conditions = []metav1.Condition{is("Ready", "False", reason, message)}
+		return i
+	}
+	const ofRemoval = "deleting instance: x"
 	config := func(before time.Duration) client.Object {
 		b := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b"}}
 		b.DeletionTimestamp, b.Finalizers = new(ago(before)), []string{"bootstrap.drover.io/config"}
@@ -84,6 +88,7 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 	ending.DeletionTimestamp, ending.Finalizers = new(ago(time.Hour)), []string{"infrastructure.drover.io/machine"}
 	endless := infra(is("Ready", "False", infrav1.DeletingReason, "waiting for the cloud to delete the instance: the disk remains"))
 	endless.Status.Conditions[0].LastTransitionTime = ago(31 * time.Minute)
+	endless.DeletionTimestamp, endless.Finalizers = new(ago(2*time.Hour)), ending.Finalizers
 	goingOn := endless.DeepCopy()
 	goingOn.Status.Conditions[0].LastTransitionTime = ago(29 * time.Minute)
 	stopped := endless.DeepCopy()
@@ -109,7 +114,13 @@ func TestDeletionLooksAtTheInstance(t *testing.T) {
 		"cannot read the object":           {deleted(waiting, "Waiting for SimMachine i, which cannot be read: no CRD"), infra(is("Ready", "False", infrav1.UnauthorizedReason, "")), "Machine m", waiting, reason.Installer},
 		"goes on, without a condition":     {deleted(waiting, ""), removed(30 * time.Minute), "Machine m", waiting, reason.Drover},
 		"has no condition for long":        {deleted(waiting, ""), removed(31 * time.Minute), "Machine m", waiting, reason.Installer},
-		"has one of the creation for long": {deleted(waiting, ""), unaware, "SimMachine i", infrav1.WaitingForBootstrapReason, reason.Installer},
+		"fails, by rate, for long":         {deleted(waiting, ""), says(31*time.Minute, infrav1.RateLimitedReason, ofRemoval), "SimMachine i", infrav1.RateLimitedReason, reason.Drover},
+		"fails, by credentials, for long":  {deleted(waiting, ""), says(31*time.Minute, infrav1.UnauthorizedReason, ofRemoval), "SimMachine i", infrav1.UnauthorizedReason, reason.CloudOwner},
+		"fails, by the spec, for long":     {deleted(waiting, ""), says(31*time.Minute, infrav1.InvalidConfigurationReason, ofRemoval), "SimMachine i", infrav1.InvalidConfigurationReason, reason.Operator},
+		"lacks its Cluster, for long":      {deleted(waiting, ""), says(31*time.Minute, infrav1.ClusterUnknownReason, ""), "SimMachine i", infrav1.ClusterUnknownReason, reason.Operator},
+		"lacks its identity, for long":     {deleted(waiting, ""), says(31*time.Minute, infrav1.IdentityUnknownReason, ""), "SimMachine i", infrav1.IdentityUnknownReason, reason.Operator},
+		"is not finished":                  {deleted(waiting, ""), says(30*time.Minute, infrav1.InstancePendingReason, ofRemoval), "SimMachine i", infrav1.InstancePendingReason, reason.Drover},
+		"is not finished for long":         {deleted(waiting, ""), says(31*time.Minute, infrav1.InstancePendingReason, ofRemoval), "SimMachine i", infrav1.InstancePendingReason, reason.CloudOwner},
 		"goes on, of the bootstrap object": {deleted(ofBootstrap, ""), config(30 * time.Minute), "Machine m", ofBootstrap, reason.Drover},
 		"waits long for the bootstrap":     {deleted(ofBootstrap, ""), config(31 * time.Minute), "Machine m", ofBootstrap, reason.Installer},
 		"is paused before it began":        {deleted(waiting, ""), pausedEnding, "SimMachine i", clusterv1.PausedReason, reason.Operator},
@@ -334,6 +345,90 @@ func TestUndoOfAMachine(t *testing.T) {
 			}
 			answer, err := finder(t, nil, md, set("1", "v1.36.1"), set("2", "v1.36.2"), test.machine, cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
 			if err != nil || answer.Finding == nil || answer.Finding.Command != test.command || answer.Finding.Actor != test.actor {
+				t.Errorf("got %+v, error %v", answer.Finding, err)
+			}
+		})
+	}
+}
+
+// TestRemovalWithAConditionOfBefore has a SimMachine whose deletion was requested for long, and which says nothing about that: its
+// provider does not run.
+func TestRemovalWithAConditionOfBefore(t *testing.T) {
+	t.Parallel()
+	simMachine := object.Kind{GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachine"), Resource: "simmachines"}
+	for _, before := range []metav1.Condition{
+		is("Ready", "False", infrav1.WaitingForBootstrapReason, ""),
+		is("Ready", "False", infrav1.InstancePendingReason, "waiting for the cloud to start the instance"),
+		is("Ready", "False", infrav1.InstanceMissingReason, ""),
+		is("Ready", "False", infrav1.InstanceStoppedReason, ""),
+		is("Ready", "False", infrav1.EvictionRequestedReason, ""),
+		is("Ready", "False", infrav1.ProviderIDNotStoredReason, ""),
+		is("Ready", "False", infrav1.QuotaExceededReason, `no quota for "x" in "y"`),
+		is("Ready", "False", infrav1.InsufficientCapacityReason, ""),
+		is("Ready", "False", infrav1.UnauthorizedReason, "reading instance: x"),
+	} {
+		t.Run(before.Reason, func(t *testing.T) {
+			t.Parallel()
+			infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "n", Name: "i", DeletionTimestamp: new(ago(31 * time.Minute)), Finalizers: []string{infrav1.MachineFinalizer},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", Controller: new(true)}},
+			}}
+			infra.Status.Conditions = []metav1.Condition{is(infrav1.HostJoinedCondition, "False", infrav1.HostFailedReason, ""), before}
+			m := deleted(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, "")
+			alive := machine("m", is(clusterv1.MachineInfrastructureReadyCondition, "False", before.Reason, before.Message))
+			for _, m := range []*clusterv1.Machine{m, alive} {
+				m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "i"}
+			}
+			for asked, test := range map[string]struct {
+				machine *clusterv1.Machine
+				kind    object.Kind
+				name    string
+			}{
+				"of a Machine in deletion": {m, object.Machine, "m"},
+				"of a Machine that is not": {alive, object.Machine, "m"},
+				"itself":                   {m, simMachine, "i"},
+			} {
+				answer, err := finder(t, nil, test.machine, infra, cluster()).Answer(t.Context(), test.kind, key(test.name))
+				found := answer.Finding
+				if err != nil || found == nil || found.Condition.Reason != before.Reason || found.Actor != reason.Installer ||
+					found.Help != "see whether the provider of the object runs" || found.Command != "kubectl drover check" {
+					t.Errorf("%s: got %+v, error %v", asked, found, err)
+				}
+			}
+		})
+	}
+}
+
+// TestRemovalAskedDirectly counts from its request, as that of a Machine.
+func TestRemovalAskedDirectly(t *testing.T) {
+	t.Parallel()
+	simMachine := object.Kind{GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachine"), Resource: "simmachines"}
+	infra := func(before time.Duration, reason, message string) client.Object {
+		i := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i", DeletionTimestamp: new(ago(before)), Finalizers: []string{infrav1.MachineFinalizer}}}
+		i.Status.Conditions = []metav1.Condition{is("Ready", "False", reason, message)}
+		return i
+	}
+	config := func(before time.Duration) client.Object {
+		b := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "i", DeletionTimestamp: new(ago(before)), Finalizers: []string{"bootstrap.drover.io/config"}}}
+		b.Status.Conditions = []metav1.Condition{is("Ready", "False", bootstrapv1.WaitingForProfileReason, "")}
+		return b
+	}
+	for name, test := range map[string]struct {
+		kind  object.Kind
+		o     client.Object
+		actor reason.Actor
+	}{
+		"goes on":                           {simMachine, infra(30*time.Minute, infrav1.DeletingReason, ""), reason.Drover},
+		"does not end":                      {simMachine, infra(31*time.Minute, infrav1.DeletingReason, ""), reason.CloudOwner},
+		"is not finished":                   {simMachine, infra(31*time.Minute, infrav1.InstancePendingReason, "deleting instance: x"), reason.CloudOwner},
+		"fails by rate":                     {simMachine, infra(31*time.Minute, infrav1.RateLimitedReason, "deleting instance: x"), reason.Drover},
+		"of a bootstrap object goes on":     {object.BootstrapConfig, config(30 * time.Minute), reason.Operator},
+		"of a bootstrap object is not seen": {object.BootstrapConfig, config(31 * time.Minute), reason.Installer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, err := finder(t, nil, test.o, cluster()).Answer(t.Context(), test.kind, key("i"))
+			if err != nil || answer.Finding == nil || answer.Finding.Actor != test.actor {
 				t.Errorf("got %+v, error %v", answer.Finding, err)
 			}
 		})

@@ -144,6 +144,7 @@ func TestDeletionIsNoAdvice(t *testing.T) {
 				m.DeletionTimestamp, m.Finalizers = waits.DeletionTimestamp, waits.Finalizers
 				m.Status.Conditions = append(m.Status.Conditions, waits.Status.Conditions...)
 				i.DeletionTimestamp, i.Finalizers = waits.DeletionTimestamp, []string{"infrastructure.drover.io/machine"}
+				i.Status.Conditions[0].Message = "deleting instance: region: two of that name"
 			}
 			f := finder(t, nil, m, i, cluster())
 			for name, kind := range map[string]object.Kind{"m": object.Machine, "i": {GroupVersionKind: infrav1.GroupVersion.WithKind("SimMachine"), Resource: "simmachines"}} {

@@ -129,20 +129,43 @@ func (f *Finder) answerAny(ctx context.Context, kind object.Kind, key client.Obj
 	if found := paused(ref, o.GroupVersionKind().Group, conditions); found != nil {
 		return answer(ref, "", found), nil
 	}
-	found := cmp.Or(deletionUnseen(o), byTable(ref, conditions))
+	found := cmp.Or(deletionUnseen(o), byTable(ref, awaited(o, conditions)))
 	if kind.GroupKind() == object.MachineHealthCheck.GroupKind() {
 		return f.answerHealthCheck(ctx, o, found)
 	}
-	if found != nil && reason.Group(ref.Kind) == reason.InfraMachine {
+	if found != nil && !found.unreconciled && ofMachine(ref.Kind) {
+		f.reviewOfMachine(o, found)
+	}
+	return answer(ref, "", found), nil
+}
+
+// ofMachine reports whether objects of a kind are made for one Machine by a provider.
+func ofMachine(kind string) bool {
+	return reason.Group(kind) == reason.InfraMachine || kind == object.BootstrapConfig.Kind
+}
+
+// awaited are the conditions of an object that count: of one that is made for a Machine and is being deleted, only Ready.
+func awaited(o *unstructured.Unstructured, conditions []metav1.Condition) []metav1.Condition {
+	ready := meta.FindStatusCondition(conditions, clusterv1.ReadyCondition)
+	if ofMachine(o.GetKind()) && ready != nil && o.GetDeletionTimestamp() != nil {
+		return []metav1.Condition{*ready}
+	}
+	return conditions
+}
+
+// reviewOfMachine changes the finding of an object that is made for a Machine by what its deletion or creation is about.
+func (f *Finder) reviewOfMachine(o *unstructured.Unstructured, found *Finding) {
+	if reason.Group(o.GetKind()) == reason.InfraMachine {
 		found.Command = commandOfInfraMachine(found, metav1.GetControllerOfNoCopy(o))
 		provisioned, _, _ := unstructured.NestedBool(o.Object, "status", "initialization", "provisioned")
 		found.reviewDeletion(provisioned, !o.GetDeletionTimestamp().IsZero())
-		found.sinceDeletion(o)
-		found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time) > maxCreation)
+		if o.GetDeletionTimestamp() == nil {
+			found.reviewCreation(f.Now.Sub(found.Condition.LastTransitionTime.Time) > maxCreation)
+		}
 		providerID, _, _ := unstructured.NestedString(o.Object, "spec", "providerID")
 		found.reviewControlPlane(o.GetLabels(), provisioned || providerID != "")
 	}
-	return answer(ref, "", found), nil
+	found.reviewRemoval(o, f.Now)
 }
 
 // withoutConditions reports whether no manager writes conditions of a kind: templates of other projects, and what Drover's
