@@ -155,6 +155,9 @@ func (f *Finding) drainOverdue(pods string, budgets bool) {
 // describeBudgets adds what PodDisruptionBudgets permit.
 func describeBudgets(ctx context.Context, workload *object.Reader, budgets []client.ObjectKey, found *Finding) {
 	for _, key := range budgets[:min(len(budgets), maxFacts)] {
+		if ctx.Err() != nil { // a fact before has that
+			return
+		}
 		budget := &policyv1.PodDisruptionBudget{}
 		if err := workload.Client.Get(ctx, key, budget); err != nil {
 			found.Facts = append(found.Facts, fmt.Sprintf("PodDisruptionBudget %s could not be read: %v", key, err))

@@ -292,6 +292,7 @@ func TestUndoIsOfferedWhereItHelps(t *testing.T) {
 func TestUndoOfAMachine(t *testing.T) {
 	t.Parallel()
 	const undo, deletes = "kubectl drover rollout undo machinedeployment/md --namespace n", "kubectl delete machine.cluster.x-k8s.io a --namespace n"
+	const describe = "kubectl drover describe machinedeployment/md --namespace n"
 	overdue := is(droverpolicyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "No progress for 10m")
 	current, old := is(clusterv1.MachineUpToDateCondition, "True", clusterv1.MachineUpToDateReason, ""), is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, "")
 	failing := func(reason string, more ...metav1.Condition) *clusterv1.Machine {
@@ -302,6 +303,10 @@ func TestUndoOfAMachine(t *testing.T) {
 		m.Name = "a"
 		return m
 	}
+	unready := func(name string, more ...metav1.Condition) *clusterv1.Machine {
+		return ofDeployment(machine(name, append(more, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, ""))...))
+	}
+	refused := ofDeployment(machine("a", current, is(clusterv1.MachineBootstrapConfigReadyCondition, "False", bootstrapv1.RequestRefusedReason, "secrets is forbidden: exceeded quota: q")))
 	completing := draining(clusterv1.MachineDeletingDrainingNodeReason)
 	completing.Status.Conditions[0].Message = "Draining:\n* Pod a/b: waiting for completion"
 	available := func(m *clusterv1.Machine) *clusterv1.Machine {
@@ -320,7 +325,16 @@ func TestUndoOfAMachine(t *testing.T) {
 		"does not help one of the old":                     {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator, false},
 		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
 		"helps when there is no progress":                  {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator, false},
-		"does not end a drain":                             {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForPreDrainHookReason), "", reason.HookOwner, false},
+		"helps against a host that failed, for long":       {[]metav1.Condition{overdue}, failing(infrav1.HostFailedReason, current), undo, reason.Operator, false},
+		"helps against a template that is not valid":       {[]metav1.Condition{overdue}, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator, false},
+		"helps a Node that is never ready":                 {[]metav1.Condition{overdue}, unready("a", current), undo, reason.Operator, false},
+		"does not help an old Node":                        {[]metav1.Condition{overdue}, unready("a", old), describe, reason.WorkloadAdmin, false},
+		"does not renew credentials":                       {[]metav1.Condition{overdue}, failing(infrav1.UnauthorizedReason, current), describe, reason.CloudOwner, false},
+		"does not raise the quota of the cloud":            {[]metav1.Condition{overdue}, failing(infrav1.QuotaExceededReason, current), describe, reason.CloudOwner, false},
+		"makes no capacity":                                {[]metav1.Condition{overdue}, failing(infrav1.InsufficientCapacityReason, current), describe, reason.CloudOwner, false},
+		"does not help against a rate":                     {[]metav1.Condition{overdue}, failing(infrav1.RateLimitedReason, current), describe, reason.Operator, false},
+		"does not raise a ResourceQuota":                   {[]metav1.Condition{overdue}, refused, "kubectl get resourcequota --namespace n", reason.Installer, false},
+		"does not end a drain":                             {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForPreDrainHookReason), describe, reason.HookOwner, false},
 		"is not needed while a deletion continues":         {[]metav1.Condition{overdue}, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), "kubectl drover check", reason.Drover, false},
 		"is not needed while a drain continues":            {[]metav1.Condition{overdue}, completing, "kubectl drover drain --dry-run machine/a --namespace n", reason.Drover, false},
 		"is no advice where Machines are replaced by hand": {[]metav1.Condition{overdue}, ofDeployment(machine("a", old, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, ""))), "", reason.WorkloadAdmin, true},

@@ -105,11 +105,12 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 
 // waiting is what an owner waits for that is neither wrong itself nor blocked.
 func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, error) {
+	overdue, aside := o.overdue(), o.aside()
+	w.newestFirst = overdue != nil
 	found, err := f.worstMachine(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	overdue, aside := o.overdue(), o.aside()
 	switch {
 	case found == nil:
 		if found = o.remaining(); o.unseen != nil && (found == nil || !found.needsAction()) {
@@ -121,17 +122,15 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 		return aside, nil
 	case overdue == nil:
 		return found, f.offerUndo(ctx, o, found)
-	case found.machine.DeletionTimestamp.IsZero():
+	case found.mayComeOfTemplate():
 		err = f.reviewUndo(ctx, o, overdue)
-		overdue.adviseBy(found)
-	case found.needsAction(): // a rollback does not end the deletion of an older Machine
-		overdue.Actor, overdue.Help, overdue.Command = found.Actor, found.Help, found.Command
 	default:
 		o.withoutUndo(overdue)
 	}
 	if err != nil {
 		return nil, err
 	}
+	overdue.adviseBy(found)
 	fact := fmt.Sprintf("%s: %s", found.Object, found.Meaning)
 	if found.Condition.Type != "" {
 		fact = found.condition("The condition " + found.Condition.Type + " of " + found.Object.String())

@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/rollout"
 )
@@ -28,6 +30,27 @@ func (f *Finding) adviseBy(machine *Finding) {
 	if strings.HasPrefix(f.Command, "kubectl drover describe ") && machine.needsAction() {
 		f.Actor, f.Help, f.Command = machine.Actor, machine.Help, cmp.Or(machine.Command, f.Command)
 	}
+}
+
+// notOfTemplate are the reasons that need action and that no template has: the credentials, quota and capacity of the account, and the
+// connection to the workload cluster.
+var notOfTemplate = map[string]bool{
+	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
+	bootstrapv1.ClusterForbiddenReason: true, clusterv1.PausedReason: true,
+}
+
+// mayComeOfTemplate reports whether a rollback may help the Machine of a rollout without progress: it has the newest template, is
+// not being deleted, and waits for what may come of that template. What the administrator of the management cluster must see to, as
+// a ResourceQuota or a provider that does not run, and what Drover continues, does not.
+func (f *Finding) mayComeOfTemplate() bool {
+	return f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer &&
+		f.Object.Kind != object.Cluster.Kind && !notOfTemplate[f.Condition.Reason] && !reasonsCausedByCluster[f.Condition.Reason]
+}
+
+// outdated reports whether a Machine has an older template than its MachineDeployment.
+func outdated(m *clusterv1.Machine) bool {
+	upToDate := condition(m, clusterv1.MachineUpToDateCondition)
+	return upToDate != nil && upToDate.Status == metav1.ConditionFalse
 }
 
 // causedByTemplate are the reasons of Machines that a wrong template may have.

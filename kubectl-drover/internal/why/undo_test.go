@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -63,5 +65,58 @@ func TestUndoOfADeletionBesideAHost(t *testing.T) {
 	answer, err := finder(t, nil, md, ends, booting, cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
 	if err != nil || answer.Finding == nil || answer.Finding.Command != "kubectl drover describe machinedeployment/md --namespace n" {
 		t.Errorf("got %+v, error %v", answer.Finding, err)
+	}
+}
+
+// TestUndoBesideOtherMachines has a rollout to a new template without progress, and several Machines that are not well.
+func TestUndoBesideOtherMachines(t *testing.T) {
+	t.Parallel()
+	const undo, describe = "kubectl drover rollout undo machinedeployment/md --namespace n", "kubectl drover describe machinedeployment/md --namespace n"
+	current, old := is(clusterv1.MachineUpToDateCondition, "True", clusterv1.MachineUpToDateReason, ""), is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, "")
+	unready := func(name string, template metav1.Condition) *clusterv1.Machine {
+		return ofDeployment(machine(name, template, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, "")))
+	}
+	booting := func(name string) *clusterv1.Machine {
+		m := failingIn("md", name, infrav1.InstancePendingReason)
+		m.Status.Conditions[0].LastTransitionTime = ago(11 * time.Minute)
+		return m
+	}
+	draining := func(name string) *clusterv1.Machine {
+		return deletedIn("md", name, clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: waiting for completion")
+	}
+	uncreated := ofDeployment(machine("n", current, is(clusterv1.MachineInfrastructureReadyCondition, "False", clusterv1.ObjectDoesNotExistReason, "")))
+	uncreated.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "n"}
+	uncreated.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "md-2", Controller: new(true)}}
+	for name, test := range map[string]struct {
+		machines []client.Object
+		command  string
+		actor    reason.Actor
+		about    string
+	}{
+		"is no help to an old one beside a drain":     {[]client.Object{draining("a"), unready("b", old)}, describe, reason.WorkloadAdmin, "Machine b"},
+		"helps a new one before several old ones":     {[]client.Object{unready("a", old), unready("b", old), unready("c", current)}, undo, reason.Operator, "Machine c"},
+		"is no help to a host that boots":             {[]client.Object{draining("a"), booting("b")}, describe, reason.Operator, "Machine b"},
+		"is no help to a host that boots, in order":   {[]client.Object{booting("a"), draining("b")}, describe, reason.Operator, "Machine a"},
+		"does not raise a ResourceQuota of instances": {[]client.Object{uncreated}, "kubectl describe resourcequota --namespace n", reason.Installer, "MachineSet md-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := deployment(is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, ""),
+				is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))
+			md.UID, md.Annotations, md.Spec.Template.Spec.Version = "uid", map[string]string{clusterv1.RevisionAnnotation: "2"}, "v1.36.2"
+			objects := append([]client.Object{md, cluster()}, test.machines...)
+			for revision, version := range map[string]string{"1": "v1.36.1", "2": "v1.36.2"} {
+				s := setNamed("md-"+revision, is(clusterv1.ScalingUpCondition, "True", clusterv1.ScalingUpReason, `creating SimMachine "n": simmachines is forbidden: exceeded quota: q`))
+				s.Annotations = map[string]string{clusterv1.RevisionAnnotation: revision}
+				s.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "uid", Controller: new(true)}}
+				s.Spec.Template.Spec.Version, s.Status.Replicas = version, new(int32(1))
+				objects = append(objects, s)
+			}
+			answer, err := finder(t, nil, objects...).Answer(t.Context(), object.MachineDeployment, key("md"))
+			found := answer.Finding
+			if err != nil || found == nil || found.Command != test.command || found.Actor != test.actor || !strings.Contains(strings.Join(found.Facts, "|"), "of "+test.about+" is") {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
 	}
 }

@@ -22,6 +22,9 @@ type worst struct {
 	groups map[string]*sample
 	order  []string
 	all    int
+	// newestFirst means that of Machines that need action, those with the newest template come first: a rollout without progress
+	// waits for them.
+	newestFirst bool
 }
 
 type sample struct {
@@ -33,6 +36,7 @@ type sample struct {
 	// needsAction means that there is something to do but to wait for Drover, as far as the conditions of the Machine have it.
 	needsAction bool
 	deletion    bool
+	outdated    bool
 }
 
 func (w *worst) add(m *clusterv1.Machine) {
@@ -42,12 +46,13 @@ func (w *worst) add(m *clusterv1.Machine) {
 	}
 	w.all++
 	// An unhealthy Machine that a MachineHealthCheck has found differs from one that it has not, and one that is not replaced from
-	// one that is replaced. A drain that may take any time says nothing about others.
+	// one that is replaced. A drain that may take any time says nothing about others, and a Machine with an older template nothing about
+	// the newest.
 	anyTime := found.Condition.Reason == clusterv1.MachineDeletingDrainingNodeReason && takesAnyTime(causesIn(found.Condition.Message))
-	key := fmt.Sprintf("%s %s %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(), anyTime)
+	key := fmt.Sprintf("%s %s %t %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(), anyTime, outdated(m))
 	one := sample{
 		facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1,
-		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition,
+		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition, outdated: outdated(m),
 	}
 	if known := w.groups[key]; known == nil || known.isBehind(one) {
 		one.machine = m.DeepCopy()
@@ -84,14 +89,19 @@ func (w *worst) merge(other *worst) {
 	}
 }
 
-// causes are the samples, those first that need action, and of these the greatest group.
+// causes are the samples, those first that need action, and of these the greatest group. Of groups of one
+// size, that of a deletion comes last.
 func (w *worst) causes() []*sample {
 	var samples []*sample
 	for _, key := range w.order {
 		samples = append(samples, w.groups[key])
 	}
 	slices.SortStableFunc(samples, func(a, b *sample) int {
-		return cmp.Or(boolCompare(a.needsAction, b.needsAction), cmp.Compare(b.count, a.count))
+		newest := 0
+		if w.newestFirst && a.needsAction {
+			newest = boolCompare(!a.outdated, !b.outdated)
+		}
+		return cmp.Or(boolCompare(a.needsAction, b.needsAction), newest, cmp.Compare(b.count, a.count), boolCompare(!a.deletion, !b.deletion))
 	})
 	return samples
 }
