@@ -99,20 +99,17 @@ func ofRemoval(c metav1.Condition) bool {
 // reviewRemoval makes the deletion of the object of a provider one that needs action once it is overdue. A condition that is not of
 // the deletion means then that no provider runs; those of other projects have reasons of their own.
 func (f *Finding) reviewRemoval(o *unstructured.Unstructured, now time.Time) {
-	deleted := o.GetDeletionTimestamp()
-	if deleted == nil {
-		return
-	}
-	continues := f.Condition.Reason == infrav1.DeletingReason || f.Condition.Reason == infrav1.InstancePendingReason
-	if ofRemoval(f.Condition) && continues && f.Condition.LastTransitionTime.Before(deleted) { // of an instance that was stopped before
+	deleted, written := o.GetDeletionTimestamp(), ofRemoval(f.Condition)
+	continues := written && (f.Condition.Reason == infrav1.DeletingReason || f.Condition.Reason == infrav1.InstancePendingReason)
+	if continues && f.Condition.LastTransitionTime.Before(deleted) { // of an instance that was stopped before
 		f.Condition.LastTransitionTime = *deleted
 	}
 	switch own := strings.HasSuffix(o.GroupVersionKind().Group, ".drover.io"); {
-	case now.Sub(deleted.Time) <= maxCreation:
-	case !ofRemoval(f.Condition) && (own || !f.needsAction()):
-		f.Actor, f.Help, f.Command = reason.Installer, "see whether the provider of the object runs", "kubectl drover check"
-	case ofRemoval(f.Condition) && continues && now.Sub(f.Condition.LastTransitionTime.Time) > maxCreation:
+	case continues && now.Sub(f.Condition.LastTransitionTime.Time) > maxCreation:
 		f.remains()
+	case written || deleted == nil || now.Sub(deleted.Time) <= maxCreation:
+	case own || !f.needsAction():
+		f.Actor, f.Help, f.Command = reason.Installer, "see whether the provider of the object runs", "kubectl drover check"
 	}
 }
 
