@@ -22,7 +22,7 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-var server = &envtest.Server{Project: true}
+var server = &envtest.Server{Project: true, EveryCloud: true}
 
 func TestMain(m *testing.M) { envtest.Main(m, server.Stop) }
 

@@ -37,7 +37,7 @@ import (
 var update = flag.Bool("update", false, "write golden files")
 
 // management has the kinds of the project, empty has none of them.
-var management, empty = &envtest.Server{Project: true}, &envtest.Server{}
+var management, empty = &envtest.Server{Project: true, EveryCloud: true}, &envtest.Server{}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
