@@ -50,6 +50,8 @@ type Finding struct {
 
 	// unreconciled means that no manager has written to the object yet, or has acted on its deletion.
 	unreconciled bool
+	// external means that it waits for what no template causes, as its condition alone does not have it.
+	external bool
 	// machine is that whose wait it explains, for a finding about one of many.
 	machine *clusterv1.Machine
 }

@@ -108,6 +108,7 @@ func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found 
 // the Cluster has the annotation.
 func (f *Finder) withoutProviderID(ctx context.Context, m *clusterv1.Machine, node *corev1.Node, found *Finding) {
 	found.Facts = append(found.Facts, fmt.Sprintf("Node %s exists and has no spec.providerID, so it is not known to be that of this Machine", node.Name))
+	found.external = true
 	cluster, _ := f.readCluster(ctx, ReferenceOf(m))
 	assigned, annotated := "", false
 	if cluster != nil {

@@ -106,7 +106,7 @@ func (f *Finder) owner(ctx context.Context, o owner) (*Finding, error) {
 // waiting is what an owner waits for that is neither wrong itself nor blocked.
 func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, error) {
 	overdue, aside := o.overdue(), o.aside()
-	w.newestFirst = overdue != nil
+	w.overdue = overdue != nil
 	found, err := f.worstMachine(ctx, w)
 	if err != nil {
 		return nil, err

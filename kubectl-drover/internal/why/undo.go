@@ -43,7 +43,7 @@ var notOfTemplate = map[string]bool{
 // not being deleted, and waits for what may come of that template. What the administrator of the management cluster must see to, as
 // a ResourceQuota or a provider that does not run, and what Drover continues, does not.
 func (f *Finding) mayComeOfTemplate() bool {
-	return f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer &&
+	return f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer && !f.external &&
 		f.Object.Kind != object.Cluster.Kind && !notOfTemplate[f.Condition.Reason] && !reasonsCausedByCluster[f.Condition.Reason]
 }
 

@@ -26,22 +26,26 @@ func TestOverdueScaleUpKeepsTheAdvice(t *testing.T) {
 	const describe = "kubectl drover describe machinedeployment/md --namespace n"
 	booting := failingIn("md", "a", infrav1.InstancePendingReason)
 	booting.Status.Conditions[0].LastTransitionTime = ago(11 * time.Minute)
+	failing := ofDeployment(machine("b", is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, "")))
+	failing.Status.NodeRef.Name = "b"
 	for name, test := range map[string]struct {
 		machine *clusterv1.Machine
 		actor   reason.Actor
 		help    string
 		command string
+		beside  []client.Object
 	}{
-		"of one without quota":          {failingIn("md", "a", infrav1.QuotaExceededReason), reason.CloudOwner, "raise the quota, or scale down", describe},
-		"of one whose instance is gone": {failingIn("md", "a", infrav1.InstanceMissingReason), reason.Operator, "delete the Machine", "kubectl delete machine.cluster.x-k8s.io a --namespace n"},
-		"of a Node without providerID":  {ofDeployment(joining()), reason.Operator, "install the cloud controller manager", "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true"},
-		"but not where Drover goes on":  {booting, reason.Operator, "see what is awaited, and correct it", describe},
+		"of one without quota":          {failingIn("md", "a", infrav1.QuotaExceededReason), reason.CloudOwner, "raise the quota, or scale down", describe, nil},
+		"of one whose instance is gone": {failingIn("md", "a", infrav1.InstanceMissingReason), reason.Operator, "delete the Machine", "kubectl delete machine.cluster.x-k8s.io a --namespace n", nil},
+		"of a Node without providerID":  {ofDeployment(joining()), reason.Operator, "install the cloud controller manager", "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true", nil},
+		"beside a Node that fails":      {ofDeployment(joining()), reason.Operator, "install the cloud controller manager", "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true", []client.Object{failing}},
+		"but not where Drover goes on":  {booting, reason.Operator, "see what is awaited, and correct it", describe, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			md := deployment(is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, "No progress for 10m"),
 				is(clusterv1.MachineDeploymentRollingOutCondition, "False", clusterv1.MachineDeploymentNotRollingOutReason, ""))
-			f := finder(t, objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "")), md, test.machine, host(infrav1.KubeletNotJoinedReason), cluster())
+			f := finder(t, objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "")), append([]client.Object{md, test.machine, host(infrav1.KubeletNotJoinedReason), cluster()}, test.beside...)...)
 			for kind, name := range map[*object.Kind]string{&object.MachineDeployment: "md", &object.Cluster: "c"} {
 				answer, err := f.Answer(t.Context(), *kind, key(name))
 				found := answer.Finding
@@ -84,6 +88,11 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 	draining := func(name string) *clusterv1.Machine {
 		return deletedIn("md", name, clusterv1.MachineDeletingDrainingNodeReason, "Draining:\n* Pod a/b: waiting for completion")
 	}
+	toJoin := func(conditions ...metav1.Condition) *clusterv1.Machine {
+		m := ofDeployment(joining())
+		m.Status.Conditions = append(m.Status.Conditions, append(conditions, current)...)
+		return m
+	}
 	uncreated := ofDeployment(machine("n", current, is(clusterv1.MachineInfrastructureReadyCondition, "False", clusterv1.ObjectDoesNotExistReason, "")))
 	uncreated.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "n"}
 	uncreated.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "md-2", Controller: new(true)}}
@@ -92,12 +101,17 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 		command  string
 		actor    reason.Actor
 		about    string
+		nodes    []client.Object
 	}{
-		"is no help to an old one beside a drain":     {[]client.Object{draining("a"), unready("b", old)}, describe, reason.WorkloadAdmin, "Machine b"},
-		"helps a new one before several old ones":     {[]client.Object{unready("a", old), unready("b", old), unready("c", current)}, undo, reason.Operator, "Machine c"},
-		"is no help to a host that boots":             {[]client.Object{draining("a"), booting("b")}, describe, reason.Operator, "Machine b"},
-		"is no help to a host that boots, in order":   {[]client.Object{booting("a"), draining("b")}, describe, reason.Operator, "Machine a"},
-		"does not raise a ResourceQuota of instances": {[]client.Object{uncreated}, "kubectl describe resourcequota --namespace n", reason.Installer, "MachineSet md-2"},
+		"is no help to an old one beside a drain":    {[]client.Object{draining("a"), unready("b", old)}, describe, reason.WorkloadAdmin, "Machine b", nil},
+		"helps a new one before several old ones":    {[]client.Object{unready("a", old), unready("b", old), unready("c", current)}, undo, reason.Operator, "Machine c", nil},
+		"is no help to a host that boots":            {[]client.Object{draining("a"), booting("b")}, describe, reason.Operator, "Machine b", nil},
+		"is no help to a host that boots, in order":  {[]client.Object{booting("a"), draining("b")}, describe, reason.Operator, "Machine a", nil},
+		"helps a new host before an old one":         {[]client.Object{unready("a", old), toJoin(), host(infrav1.BootstrapFailedReason)}, undo, reason.Operator, "SimMachine i", nil},
+		"is no help to an old one beside a new host": {[]client.Object{unready("a", old), toJoin(), host(infrav1.JoinedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
+		"does not initialize a Node": {[]client.Object{toJoin(), host(infrav1.KubeletNotJoinedReason)},
+			"kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true", reason.Operator, "Machine m", []client.Object{nodeNamed("m", "")}},
+		"does not raise a ResourceQuota of instances": {[]client.Object{uncreated}, "kubectl describe resourcequota --namespace n", reason.Installer, "MachineSet md-2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +126,7 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 				s.Spec.Template.Spec.Version, s.Status.Replicas = version, new(int32(1))
 				objects = append(objects, s)
 			}
-			answer, err := finder(t, nil, objects...).Answer(t.Context(), object.MachineDeployment, key("md"))
+			answer, err := finder(t, objecttest.Reader(t, interceptor.Funcs{}, test.nodes...), objects...).Answer(t.Context(), object.MachineDeployment, key("md"))
 			found := answer.Finding
 			if err != nil || found == nil || found.Command != test.command || found.Actor != test.actor || !strings.Contains(strings.Join(found.Facts, "|"), "of "+test.about+" is") {
 				t.Errorf("got %+v, error %v", found, err)

@@ -22,9 +22,9 @@ type worst struct {
 	groups map[string]*sample
 	order  []string
 	all    int
-	// newestFirst means that of Machines that need action, those with the newest template come first: a rollout without progress
-	// waits for them.
-	newestFirst bool
+	// overdue means that there was no progress for too long. Machines of the newest template without a Node come first then, as these
+	// are awaited whether their own conditions have what keeps them or not, and then those of that template that need action.
+	overdue bool
 }
 
 type sample struct {
@@ -37,6 +37,8 @@ type sample struct {
 	needsAction bool
 	deletion    bool
 	outdated    bool
+	// awaited means that the Machine has the newest template and is to get a Node.
+	awaited bool
 }
 
 func (w *worst) add(m *clusterv1.Machine) {
@@ -49,10 +51,12 @@ func (w *worst) add(m *clusterv1.Machine) {
 	// one that is replaced. A drain that may take any time says nothing about others, and a Machine with an older template nothing about
 	// the newest.
 	anyTime := found.Condition.Reason == clusterv1.MachineDeletingDrainingNodeReason && takesAnyTime(causesIn(found.Condition.Message))
-	key := fmt.Sprintf("%s %s %t %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(), anyTime, outdated(m))
+	awaited := !outdated(m) && m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined()
+	key := fmt.Sprintf("%s %s %t %t %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(),
+		anyTime, outdated(m), awaited)
 	one := sample{
 		facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1,
-		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition, outdated: outdated(m),
+		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition, outdated: outdated(m), awaited: awaited,
 	}
 	if known := w.groups[key]; known == nil || known.isBehind(one) {
 		one.machine = m.DeepCopy()
@@ -89,7 +93,7 @@ func (w *worst) merge(other *worst) {
 	}
 }
 
-// causes are the samples, those first that need action, and of these the greatest group. Of groups of one
+// causes are the samples, those first that need action, and of these the greatest group, unless w is overdue. Of groups of one
 // size, that of a deletion comes last.
 func (w *worst) causes() []*sample {
 	var samples []*sample
@@ -97,11 +101,11 @@ func (w *worst) causes() []*sample {
 		samples = append(samples, w.groups[key])
 	}
 	slices.SortStableFunc(samples, func(a, b *sample) int {
-		newest := 0
-		if w.newestFirst && a.needsAction {
-			newest = boolCompare(!a.outdated, !b.outdated)
+		awaited, newest := 0, 0
+		if w.overdue {
+			awaited, newest = boolCompare(a.awaited, b.awaited), boolCompare(!a.outdated, !b.outdated)
 		}
-		return cmp.Or(boolCompare(a.needsAction, b.needsAction), newest, cmp.Compare(b.count, a.count), boolCompare(!a.deletion, !b.deletion))
+		return cmp.Or(awaited, boolCompare(a.needsAction, b.needsAction), newest, cmp.Compare(b.count, a.count), boolCompare(!a.deletion, !b.deletion))
 	})
 	return samples
 }
