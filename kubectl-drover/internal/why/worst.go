@@ -51,12 +51,13 @@ func (w *worst) add(m *clusterv1.Machine) {
 	// one that is replaced. A drain that may take any time says nothing about others, and a Machine with an older template nothing about
 	// the newest.
 	anyTime := found.Condition.Reason == clusterv1.MachineDeletingDrainingNodeReason && takesAnyTime(causesIn(found.Condition.Message))
-	awaited := !outdated(m) && m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined()
+	outdated := outdated(m)
+	awaited := !outdated && m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined()
 	key := fmt.Sprintf("%s %s %t %t %t %t %t %t", found.Condition.Type, found.Condition.Reason, found.unreconciled, len(found.Facts) > 0, found.needsAction(),
-		anyTime, outdated(m), awaited)
+		anyTime, outdated, awaited)
 	one := sample{
 		facts: len(strings.Join(found.Facts, "")), since: found.Condition.LastTransitionTime, count: 1,
-		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition, outdated: outdated(m), awaited: awaited,
+		needsAction: found.needsAction(), deletion: found.Condition.Type == clusterv1.MachineDeletingCondition, outdated: outdated, awaited: awaited,
 	}
 	if known := w.groups[key]; known == nil || known.isBehind(one) {
 		one.machine = m.DeepCopy()
