@@ -75,14 +75,39 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 			t.Fatalf("the simulated cloud ended before it printed its address: %s", running.State())
 		}
 		output, err := os.ReadFile(log)
-		line, _, whole := bytes.Cut(output, []byte("\n"))
-		var at struct{ API, Control string }
-		if err != nil || !whole || json.Unmarshal(line, &at) != nil {
+		if err != nil {
 			return false
 		}
-		c.api, c.control = at.API, at.Control
-		return true
+		c.api, c.control = addresses(output)
+		return c.api != ""
 	})
+}
+
+// addresses finds the line with which a simulated cloud says where it is; libraries may have logged something before, as one
+// does after a start that took long.
+func addresses(output []byte) (api, control string) {
+	for line := range bytes.Lines(output) {
+		var at struct{ API, Control string }
+		if bytes.HasSuffix(line, []byte("\n")) && json.Unmarshal(line, &at) == nil && at.API != "" {
+			return at.API, at.Control
+		}
+	}
+	return "", ""
+}
+
+// TestAddresses reads what a simulated cloud prints while it starts.
+func TestAddresses(t *testing.T) {
+	for output, want := range map[string]string{
+		"":                                 "",
+		`{"api":"a","control":"b"}`:        "", // it is still being written
+		`{"api":"a","control":"b"}` + "\n": "a",
+		"[controller-runtime] log.SetLogger(...) was never called\n\t>  goroutine 1\n" + `{"api":"a","control":"b"}` + "\nmore": "a",
+		`{"level":"info","msg":"starting"}` + "\n": "",
+	} {
+		if api, _ := addresses([]byte(output)); api != want {
+			t.Errorf("%q has the address %q, want %q", output, api, want)
+		}
+	}
 }
 
 // provide starts the cloud's provider under the permissions that are shipped.
