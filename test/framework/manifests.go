@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,11 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/api/crds"
 )
+
+// waitTimeout bounds what an API server does in a moment unless the machine has far more to do than it can.
+const waitTimeout = 10 * time.Minute
 
 // Apply applies every object of the YAML documents, in their order, on the server's side.
 func Apply(ctx context.Context, c client.Client, documents []byte) error {
@@ -51,7 +52,7 @@ func Apply(ctx context.Context, c client.Client, documents []byte) error {
 
 // apply waits for kinds and namespaces that were applied a moment ago to be served.
 func apply(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("drover-install"), client.ForceOwnership)
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			return false, nil
@@ -84,15 +85,11 @@ func applyFolder(ctx context.Context, c client.Client, folder string) error {
 	return nil
 }
 
-// applyCRDs applies every CRD of the api module, or all but the core kinds, and waits until
-// all are served.
-func applyCRDs(ctx context.Context, c client.Client, core bool) error {
+// applyCRDs applies the CRDs of the api module whose files are chosen, and waits until all are served.
+func applyCRDs(ctx context.Context, c client.Client, chosen func(file string) bool) error {
 	err := fs.WalkDir(crds.Bases, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || !chosen(entry.Name()) {
 			return err
-		}
-		if !core && strings.HasPrefix(entry.Name(), clusterv1.GroupVersion.Group+"_") {
-			return nil
 		}
 		documents, err := crds.Bases.ReadFile(path)
 		if err != nil {
@@ -103,7 +100,7 @@ func applyCRDs(ctx context.Context, c client.Client, core bool) error {
 	if err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		list := &apiextensionsv1.CustomResourceDefinitionList{}
 		if err := c.List(ctx, list); err != nil {
 			return false, err
@@ -128,7 +125,7 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 
 // awaitAggregation waits until the controller manager has gathered the rules of the role.
 func awaitAggregation(ctx context.Context, c client.Client, name string) error {
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, waitTimeout, true, func(ctx context.Context) (bool, error) {
 		role := &rbacv1.ClusterRole{}
 		err := c.Get(ctx, client.ObjectKey{Name: name}, role)
 		return err == nil && len(role.Rules) > 0, err

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -45,6 +46,9 @@ type Options struct {
 	ControlPlane func(options *controlplane.Options)
 	// Args are further arguments of our managers by name; they override those that are always given.
 	Args map[string][]string
+	// Clouds are the providers, as infra-providers/cmd names them, whose kinds are installed beside those of simulated
+	// machines. Each takes time and memory of the API server.
+	Clouds []string
 	// Without names managers of ours that are not run, because other programs do their work.
 	// Without the machine-controller, the test installs the core kinds as well.
 	Without []string
@@ -106,7 +110,7 @@ func (s *Stack) start(ctx context.Context) error {
 		do    func(context.Context) error
 	}{
 		{"starting two control planes: etcd, kube-apiserver, kube-controller-manager", s.startClusters},
-		{"installing the kinds and permissions that Drover ships", s.install},
+		{"installing kinds and permissions", s.install},
 		{"", s.prepare},
 		{"starting machine-controller, bootstrap and infra-sim under their ServiceAccounts", s.startManagers},
 	} {
@@ -213,7 +217,7 @@ func (s *Stack) install(ctx context.Context) error {
 
 // installManagement applies CRDs, namespace and permissions to the management cluster.
 func (s *Stack) installManagement(ctx context.Context) error {
-	if err := applyCRDs(ctx, s.ManagementClient, !slices.Contains(s.options.Without, "machine-controller")); err != nil {
+	if err := applyCRDs(ctx, s.ManagementClient, s.serves); err != nil {
 		return fmt.Errorf("installing CRDs: %w", err)
 	}
 	for _, folder := range []string{"hack/release/namespace", "machine-controller/config/rbac", "bootstrap/config/rbac", "infra-providers/config/rbac/sim"} {
@@ -222,6 +226,20 @@ func (s *Stack) installManagement(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// serves tells by the file of a CRD whether it is installed.
+func (s *Stack) serves(file string) bool {
+	if strings.HasPrefix(file, clusterv1.GroupVersion.Group+"_") {
+		return !slices.Contains(s.options.Without, "machine-controller")
+	}
+	plural := strings.TrimPrefix(strings.TrimSuffix(file, ".yaml"), infrav1.GroupVersion.Group+"_")
+	for _, suffix := range []string{"machines", "machinetemplates"} {
+		if cloud, ok := strings.CutSuffix(plural, suffix); ok {
+			return cloud == "sim" || slices.Contains(s.options.Clouds, cloud)
+		}
+	}
+	return true
 }
 
 func (s *Stack) prepare(ctx context.Context) error {

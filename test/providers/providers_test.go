@@ -27,7 +27,7 @@ import (
 )
 
 // waitTimeout bounds every wait; it is not a measure of how long anything takes.
-const waitTimeout = 5 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 // azureMachines is the path of a virtual machine of Azure.
 const azureMachines = "providers/Microsoft.Compute/virtualMachines/{name}"
@@ -161,7 +161,11 @@ func TestMachineDeployments(t *testing.T) {
 	}
 	start, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	stack, err := framework.Start(start, framework.Options{Without: []string{"infra-sim"}})
+	var names []string
+	for _, c := range clouds {
+		names = append(names, c.name)
+	}
+	stack, err := framework.Start(start, framework.Options{Without: []string{"infra-sim"}, Clouds: names})
 	if err != nil {
 		t.Fatal(err)
 	}

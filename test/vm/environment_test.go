@@ -100,7 +100,7 @@ func newEnvironment(ctx context.Context, t *testing.T, root, guest string) *envi
 		t.Fatal(err)
 	}
 	t.Cleanup(l.artifacts.Stop)
-	if l.stack, err = framework.Start(ctx, framework.Options{Dir: dir, Without: []string{"infra-sim"}}); err != nil {
+	if l.stack, err = framework.Start(ctx, framework.Options{Dir: dir, Without: []string{"infra-sim"}, Clouds: []string{"qemu"}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
