@@ -17,7 +17,7 @@ trap 'rm -f "$log"' EXIT
 for module in "$@"; do
   echo "== $module"
   # The linter has the checks of vet.
-  (cd "$module" && go test -vet=off -p "$packages" -timeout 20m ./... 2>&1 | tee -a "$log") || failed+=("$module")
+  (cd "$module" && go test -vet=off -p "$packages" -timeout 40m ./... 2>&1 | tee -a "$log") || failed+=("$module")
 done
 if ((${#failed[@]})); then
   grep -E -A 4 '^ *--- FAIL|^panic: |^WARNING: DATA RACE' "$log" | cut -c 1-400 | tail -n 200

@@ -25,7 +25,7 @@ import (
 
 // startTimeout bounds the start of a cluster. It is far more than a start
 // takes, even on a busy machine.
-const startTimeout = 3 * time.Minute
+const startTimeout = 10 * time.Minute
 
 // Options configure the cluster to start. The zero value is an etcd and an API
 // server.

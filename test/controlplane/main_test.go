@@ -20,7 +20,7 @@ import (
 )
 
 // waitTimeout bounds every wait for another process; reaching it fails the test.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 // parentVariable turns the test binary into a program that starts a cluster,
 // prints its processes and waits to be killed.

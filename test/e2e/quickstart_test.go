@@ -23,7 +23,7 @@ func TestQuickstart(t *testing.T) {
 		status int
 		output string
 	}{
-		"runs to the end":            {[]string{"--once", "--timeout=4m"}, 0, "nothing is left"},
+		"runs to the end":            {[]string{"--once", "--timeout=10m"}, 0, "nothing is left"},
 		"reports what it waited for": {[]string{"--once", "--timeout=1ms"}, 1, "quickstart: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 )
 
 // guideTime bounds a guide; it does not measure how long one takes.
-const guideTime = 8 * time.Minute
+const guideTime = 10 * time.Minute
 
 func TestGuides(t *testing.T) {
 	root, err := binaries.Root()

@@ -28,7 +28,7 @@ import (
 )
 
 // waitTimeout bounds waiting for real API servers; no test measures time by it.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 // version is that of the release under test, nextVersion that of the one that follows it.
 const (

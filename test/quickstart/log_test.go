@@ -28,7 +28,7 @@ import (
 var update = flag.Bool("update", false, "write the golden file")
 
 // timeout bounds the workflow. It does not measure how long it takes.
-const timeout = 4 * time.Minute
+const timeout = 10 * time.Minute
 
 // TestLogDescribesTheWorkflow runs the quickstart and compares what the managers log at level 0 with a golden file. Who
 // reads the file must be able to see what happened to each object.

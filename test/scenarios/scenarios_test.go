@@ -23,7 +23,7 @@ import (
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
-var waitTimeout = flag.Duration("wait-timeout", 3*time.Minute, "how long something may take to become true")
+var waitTimeout = flag.Duration("wait-timeout", 10*time.Minute, "how long something may take to become true")
 
 var update = flag.Bool("update", false, "write the answers of kubectl drover instead of comparing them")
 

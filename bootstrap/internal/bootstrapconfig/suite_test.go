@@ -132,7 +132,7 @@ func newNamespace(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	g := gomega.NewWithT(t)
-	g.SetDefaultEventuallyTimeout(30 * time.Second)
+	g.SetDefaultEventuallyTimeout(2 * time.Minute)
 	g.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	return &fixture{WithT: g, t: t, namespace: namespace.Name}
 }

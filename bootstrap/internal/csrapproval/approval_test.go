@@ -247,7 +247,7 @@ func TestServingCertificateIsApproved(t *testing.T) {
 	newMachine(t, "approved-1")
 	before := reviewsOf(t, "approved")
 	csr := requestServing(t, "approved-1", "10.9.0.1")
-	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 	g.Eventually(func() float64 { return reviewsOf(t, "approved") }).Should(gomega.BeNumerically(">", before))
 }
 
@@ -264,7 +264,7 @@ func TestRequestIsApprovedWhereTheLabelComesLater(t *testing.T) {
 	g := gomega.NewWithT(t)
 	newMachine(t, "labelled-2")
 	first := requestServing(t, "labelled-2", "10.9.0.1")
-	g.Eventually(func() string { return decision(t, first) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified")) // the controller runs
+	g.Eventually(func() string { return decision(t, first) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified")) // the controller runs
 	machine := newMachineWithoutConfig(t, "labelled-1", workloads.Kubeconfig)
 	config := &bootstrapv1.BootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}, Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu}}
 	create(t, management.Client, config)
@@ -274,7 +274,7 @@ func TestRequestIsApprovedWhereTheLabelComesLater(t *testing.T) {
 	if err := management.Client.Update(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	g.Eventually(func() string { return decision(t, csr) }, 20*time.Second, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
 func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
@@ -283,7 +283,7 @@ func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
 	machine := newMachine(t, "refused-1")
 	before := reviewsOf(t, "refused")
 	csr := requestServing(t, "refused-1", "10.9.0.1", "10.9.0.99")
-	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
+	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
 		"CertificateRequestNotApproved: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
@@ -306,7 +306,7 @@ func TestRequestIsApprovedOnceTheMachineHasItsNode(t *testing.T) {
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
 func notes(t *testing.T, namespace string) string {
@@ -337,5 +337,5 @@ func TestMissingPermissionToWatchIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := newMachineIn(t, "forbidden-1", limited)
-	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring("CertificateApprovalForbidden: "))
+	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring("CertificateApprovalForbidden: "))
 }

@@ -378,7 +378,7 @@ func TestGuestCannotClaimTheAddressOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	csr := requestServing(t, "other-1", "10.9.0.1")
-	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
 // Root in a guest chooses its host name, before the host joins, too. Where reported addresses are trusted, the name of a Node

@@ -72,5 +72,5 @@ func (r *fixture) eventually(what string, reached func() bool) {
 		r.must(cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(r.remediation), r.remediation))
 		r.refresh()
 		return reached()
-	}).WithTimeout(20*time.Second).Should(gomega.BeTrue(), what)
+	}).WithTimeout(2*time.Minute).Should(gomega.BeTrue(), what)
 }

@@ -37,7 +37,7 @@ import (
 )
 
 // eventTimeout bounds waiting for real API servers; no test measures time by it.
-const eventTimeout = 90 * time.Second
+const eventTimeout = 4 * time.Minute
 
 // environment is two real API servers and a manager with the Machine controller, shared by
 // the tests of this package and started by the first that uses it.

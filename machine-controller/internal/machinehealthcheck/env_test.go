@@ -35,7 +35,7 @@ import (
 )
 
 // eventTimeout is how long the tests wait for a real API server.
-const eventTimeout = 60 * time.Second
+const eventTimeout = 4 * time.Minute
 
 // management is the API server that the tests of this package share, which is the workload cluster too.
 var management = &envtest.Server{

@@ -39,7 +39,7 @@ import (
 )
 
 // eventuallyTimeout bounds waiting for a real API server; no test measures time by it.
-const eventuallyTimeout = 90 * time.Second
+const eventuallyTimeout = 4 * time.Minute
 
 // The tests of this package share one real API server and one manager with the MachineSet
 // and Machine controllers, started by the first test that uses them.

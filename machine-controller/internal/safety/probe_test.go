@@ -19,6 +19,7 @@ import (
 func TestProber(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
 	var status atomic.Int32
 	status.Store(http.StatusServiceUnavailable)
 	var requests atomic.Int32

@@ -31,7 +31,7 @@ import (
 )
 
 // waitTimeout bounds every wait for a real API server.
-const waitTimeout = 60 * time.Second
+const waitTimeout = 4 * time.Minute
 
 // management and servers are started when a test first uses them, and stopped by TestMain.
 var (

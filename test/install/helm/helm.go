@@ -23,7 +23,7 @@ import (
 )
 
 // commandTimeout bounds each command; no test measures time by it.
-const commandTimeout = 3 * time.Minute
+const commandTimeout = 10 * time.Minute
 
 // MakeRelease writes the manifests and the chart of a release, without images, by the program of the checkout at root.
 func MakeRelease(ctx context.Context, root, version, folder string, arguments ...string) error {

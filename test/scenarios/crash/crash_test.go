@@ -26,7 +26,7 @@ var seed = flag.Uint64("seed", 1, "seed of the writes at which the manager is ki
 // runTimeout bounds a run, and restartTime is added for each crash; neither measures how
 // long it takes.
 const (
-	runTimeout  = 5 * time.Minute
+	runTimeout  = 10 * time.Minute
 	restartTime = 10 * time.Second
 )
 

@@ -28,7 +28,7 @@ import (
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
-var waitTimeout = flag.Duration("wait-timeout", 4*time.Minute, "how long something may take to become true")
+var waitTimeout = flag.Duration("wait-timeout", 10*time.Minute, "how long something may take to become true")
 
 // writes records every request for a change.
 const writes = `

@@ -22,7 +22,7 @@ import (
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
-const waitTimeout = 8 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 const namespace = "parallel-drain"
 

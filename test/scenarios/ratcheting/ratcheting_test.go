@@ -33,7 +33,7 @@ import (
 )
 
 // waitTimeout bounds waiting for the API server; no test measures time by it.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 //go:embed objects.yaml
 var storedObjects []byte

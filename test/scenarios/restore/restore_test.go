@@ -31,7 +31,7 @@ import (
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
-const waitTimeout = 8 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 // sweeps is how many times the collector of orphans looks before it is believed to do nothing.
 const sweeps = 5

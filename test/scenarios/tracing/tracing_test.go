@@ -27,7 +27,7 @@ import (
 )
 
 // waitTimeout bounds each wait; it does not measure how long one takes.
-const waitTimeout = 3 * time.Minute
+const waitTimeout = 10 * time.Minute
 
 const namespace = "tracing"
 

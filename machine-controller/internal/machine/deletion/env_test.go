@@ -27,7 +27,7 @@ import (
 )
 
 // eventTimeout bounds waiting for a real API server; no test measures time by it.
-const eventTimeout = 60 * time.Second
+const eventTimeout = 4 * time.Minute
 
 // apiServer is the management cluster and the workload cluster of the tests that need one.
 var apiServer = &envtest.Server{Project: true}
