@@ -25,7 +25,7 @@ var addedKeys = []string{"controller", "controllerGroup", "controllerKind", "nam
 
 // coalesced are the phases by message that a fast machine passes between two writes of its status.
 var coalesced = map[string][]string{
-	"Machine phase changed":  {"Pending", "Provisioning", "Provisioned"},
+	"Machine phase changed":  {"Pending", "Provisioning", "Provisioned", "Deleting"},
 	"instance state changed": {"Pending", "Running"},
 }
 

@@ -40,6 +40,9 @@ func TestSummaryIsTheSameForEachRun(t *testing.T) {
 	for name, run := range map[string][2]string{
 		"one run":     {coreRun, infraRun},
 		"another run": {renamed.Replace(coreRun), renamed.Replace(infraRun)},
+		// It writes a status between the request and the end of a deletion.
+		"a slow machine": {coreRun + "\n" + strings.NewReplacer(`"Running"`, `"Deleting"`, `"Pending"`, `"Running"`, ":06Z", ":08Z").
+			Replace(strings.Split(coreRun, "\n")[6]), infraRun},
 	} {
 		core, err := Read("core", strings.NewReader(run[0]))
 		if err != nil {
