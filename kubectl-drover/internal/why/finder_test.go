@@ -322,6 +322,8 @@ func TestUndoOfAMachine(t *testing.T) {
 	}{
 		"helps one of the new template":                    {nil, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator, false},
 		"does not help one of many":                        {nil, available(failing(infrav1.InvalidConfigurationReason, current)), deletes, reason.Operator, false},
+		"does not help one of many, for long":              {[]metav1.Condition{overdue}, available(failing(infrav1.InvalidConfigurationReason, current)), deletes, reason.Operator, false},
+		"nor one Node of many":                             {[]metav1.Condition{overdue}, available(unready("a", current)), describe, reason.WorkloadAdmin, false},
 		"does not help one of the old":                     {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator, false},
 		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
 		"helps when there is no progress":                  {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator, false},

@@ -56,8 +56,7 @@ func outdated(m *clusterv1.Machine) bool {
 // causedByTemplate are the reasons of Machines that a wrong template may have.
 var causedByTemplate = map[string]bool{infrav1.HostFailedReason: true, infrav1.BootstrapFailedReason: true, infrav1.InvalidConfigurationReason: true}
 
-// offerUndo puts a rollback before the deletion of a Machine that fails with a new template of which none is available: the next
-// would fail too.
+// offerUndo puts a rollback before the deletion of a Machine that fails with the new template: the next would fail too.
 func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 	upToDate := condition(found.machine, clusterv1.MachineUpToDateCondition)
 	if failed := o.rollbackFailed(); failed != nil && found.deletes() {
@@ -68,17 +67,22 @@ func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 		upToDate == nil || upToDate.Status != metav1.ConditionTrue || !causedByTemplate[found.Condition.Reason] || !found.deletes() {
 		return nil
 	}
-	history, err := rollout.History(ctx, f.Reader, o.deployment)
-	switch {
-	case object.IsForbidden(err):
-		return nil
-	case err != nil:
-		return err
-	case history.WithdrawsTemplate() && history.Available() == 0:
+	helps, err := f.undoHelps(ctx, o)
+	if helps {
 		found.Help = "roll back if the new template is the cause, else " + found.Help
 		found.Command = command("kubectl drover rollout undo machinedeployment/{name} --namespace {namespace}", o.ref)
 	}
-	return nil
+	return err
+}
+
+// undoHelps reports whether a rollback withdraws a template of which no Machine is available: one that gave an available Machine is
+// not what stops the rollout. A user who may not read the revisions cannot roll back with the command.
+func (f *Finder) undoHelps(ctx context.Context, o owner) (bool, error) {
+	history, err := rollout.History(ctx, f.Reader, o.deployment)
+	if object.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil && history.WithdrawsTemplate() && history.Available() == 0, err
 }
 
 // rollbackFailed is why the last rollback failed; nil if there was none since the spec changed.
@@ -86,8 +90,7 @@ func (o owner) rollbackFailed() *Finding {
 	return o.with(policyv1.RolledBackCondition, metav1.ConditionFalse)
 }
 
-// reviewUndo takes the rollback out of a finding about a rollout without progress if it has failed, or unless it withdraws the
-// template. A user who may not read the revisions cannot roll back with the command.
+// reviewUndo takes the rollback out of a finding about a rollout without progress if it has failed, or unless it helps.
 func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
 	if found == nil || o.deployment == nil || found.Condition.Type != policyv1.ProgressingCondition {
 		return nil
@@ -97,14 +100,9 @@ func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error 
 		found.Help, found.Command = failed.Help, failed.Command
 		return nil
 	}
-	history, err := rollout.History(ctx, f.Reader, o.deployment)
-	switch {
-	case object.IsForbidden(err):
-	case err != nil:
-		return err
-	case history.WithdrawsTemplate():
-		return nil
+	helps, err := f.undoHelps(ctx, o)
+	if !helps && err == nil {
+		o.withoutUndo(found)
 	}
-	o.withoutUndo(found)
-	return nil
+	return err
 }
