@@ -32,11 +32,11 @@ func (f *Finding) adviseBy(machine *Finding) {
 	}
 }
 
-// notOfTemplate are the reasons that need action and that no template has: the credentials, quota and capacity of the account, and the
-// connection to the workload cluster.
+// notOfTemplate are the reasons that need action and that no template has: the credentials, quota and capacity of the account, the
+// connection to the workload cluster, and what that refuses of labels, annotations and taints, which belong to no revision.
 var notOfTemplate = map[string]bool{
 	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
-	bootstrapv1.ClusterForbiddenReason: true, clusterv1.PausedReason: true,
+	bootstrapv1.ClusterForbiddenReason: true, policyv1.NodeInitializationRefusedReason: true, policyv1.NodeSyncRefusedReason: true, clusterv1.PausedReason: true,
 }
 
 // mayComeOfTemplate reports whether a rollback may help the Machine of a rollout without progress: it has the newest template, is

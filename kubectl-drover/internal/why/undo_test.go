@@ -93,6 +93,9 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 		m.Status.Conditions = append(m.Status.Conditions, append(conditions, current)...)
 		return m
 	}
+	unsynced := func(reason string) *clusterv1.Machine {
+		return ofDeployment(machine("a", current, is(droverpolicyv1.NodeSyncedCondition, "False", reason, "")))
+	}
 	uncreated := ofDeployment(machine("n", current, is(clusterv1.MachineInfrastructureReadyCondition, "False", clusterv1.ObjectDoesNotExistReason, "")))
 	uncreated.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: "n"}
 	uncreated.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "md-2", Controller: new(true)}}
@@ -111,6 +114,8 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 		"is no help to an old one beside a new host": {[]client.Object{unready("a", old), toJoin(), host(infrav1.JoinedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
 		"does not initialize a Node": {[]client.Object{toJoin(), host(infrav1.KubeletNotJoinedReason)},
 			"kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true", reason.Operator, "Machine m", []client.Object{nodeNamed("m", "")}},
+		"does not permit the first labels of a Node":  {[]client.Object{unsynced(droverpolicyv1.NodeInitializationRefusedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
+		"does not permit later labels of a Node":      {[]client.Object{unsynced(droverpolicyv1.NodeSyncRefusedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
 		"does not raise a ResourceQuota of instances": {[]client.Object{uncreated}, "kubectl describe resourcequota --namespace n", reason.Installer, "MachineSet md-2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
