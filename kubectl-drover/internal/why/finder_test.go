@@ -188,7 +188,7 @@ func TestFailedRollbackIsNotAdvisedAgain(t *testing.T) {
 		is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""),
 		is(droverpolicyv1.RolledBackCondition, "False", droverpolicyv1.RollbackRefusedReason, "a policy refuses it"),
 	)
-	answer, err := finder(t, nil, md, ofDeployment(failingIn("md", "a", "CloudError")), cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
+	answer, err := finder(t, nil, md, ofDeployment(failingIn("md", "a", infrav1.InvalidConfigurationReason)), cluster()).Answer(t.Context(), object.MachineDeployment, key("md"))
 	found := answer.Finding
 	if err != nil || found == nil || strings.Contains(found.Command, "undo") || !strings.Contains(strings.Join(found.Facts, "|"), "a policy refuses it") {
 		t.Errorf("got %+v, error %v", found, err)
@@ -252,34 +252,39 @@ func TestUndoIsOfferedWhereItHelps(t *testing.T) {
 		return s
 	}
 	const undo, describe = "kubectl drover rollout undo machinedeployment/md --namespace n", "kubectl drover describe machinedeployment/md --namespace n"
+	const deletes = "kubectl delete machine.cluster.x-k8s.io a --namespace n"
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "machinesets"}, "", errors.New("no rule"))
 	for name, test := range map[string]struct {
 		sets    []client.Object
 		refused error
-		want    string
+		want    string // without a Machine
+		failing string // with one that fails
 	}{
-		"for a new template":                     {[]client.Object{set("3", "v1.36.2", 1, ""), set("2", "v1.36.1", 2, "")}, nil, undo},
-		"not for one that was restored":          {[]client.Object{set("3", "v1.36.2", 2, "1"), set("2", "v1.36.3", 1, "")}, nil, describe},
-		"not for a restart":                      {[]client.Object{set("3", "v1.36.2", 1, ""), set("2", "v1.36.2", 2, ""), set("1", "v1.35.0", 0, "")}, nil, describe},
-		"not to whom may not read the revisions": {nil, forbidden, describe},
+		"for a new template":                     {[]client.Object{set("3", "v1.36.2", 1, ""), set("2", "v1.36.1", 2, "")}, nil, undo, undo},
+		"not for one that was restored":          {[]client.Object{set("3", "v1.36.2", 2, "1"), set("2", "v1.36.3", 1, "")}, nil, describe, deletes},
+		"not for a restart":                      {[]client.Object{set("3", "v1.36.2", 1, ""), set("2", "v1.36.2", 2, ""), set("1", "v1.35.0", 0, "")}, nil, describe, deletes},
+		"not to whom may not read the revisions": {nil, forbidden, describe, deletes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, machines := range [][]client.Object{nil, {failingIn("md", "a", "CloudError")}} {
+			for _, with := range []struct {
+				machines []client.Object
+				want     string
+			}{{nil, test.want}, {[]client.Object{failingIn("md", "a", infrav1.InvalidConfigurationReason)}, test.failing}} {
 				f := finder(t, nil)
 				f.Reader = objecttest.Reader(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 					if _, sets := list.(*clusterv1.MachineSetList); sets && test.refused != nil {
 						return test.refused
 					}
 					return c.List(ctx, list, options...)
-				}}, slices.Concat(test.sets, machines, []client.Object{md.DeepCopy(), cluster()})...)
+				}}, slices.Concat(test.sets, with.machines, []client.Object{md.DeepCopy(), cluster()})...)
 				for _, asked := range []struct {
 					kind object.Kind
 					name string
 				}{{object.MachineDeployment, "md"}, {object.Cluster, "c"}} {
 					answer, err := f.Answer(t.Context(), asked.kind, key(asked.name))
-					if err != nil || answer.Finding == nil || answer.Finding.Command != test.want {
-						t.Errorf("%s with %d Machines: got %+v, error %v", asked.kind.Kind, len(machines), answer.Finding, err)
+					if err != nil || answer.Finding == nil || answer.Finding.Command != with.want {
+						t.Errorf("%s with %d Machines: got %+v, error %v", asked.kind.Kind, len(with.machines), answer.Finding, err)
 					}
 				}
 			}
@@ -326,7 +331,11 @@ func TestUndoOfAMachine(t *testing.T) {
 		"nor one Node of many":                             {[]metav1.Condition{overdue}, available(unready("a", current)), describe, reason.WorkloadAdmin, false},
 		"does not help one of the old":                     {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator, false},
 		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
-		"helps when there is no progress":                  {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator, false},
+		"does not help against a missing one, for long":    {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
+		"does not help against an eviction":                {[]metav1.Condition{overdue}, failing(infrav1.EvictionRequestedReason, current), deletes, reason.Operator, false},
+		"does not start an instance":                       {[]metav1.Condition{overdue}, failing(infrav1.InstanceStoppedReason, current), describe, reason.CloudOwner, false},
+		"does not help a Node that was deleted":            {[]metav1.Condition{overdue}, ofDeployment(machine("a", current, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeDeletedReason, ""))), deletes, reason.Operator, false},
+		"does not end an error of the cloud":               {[]metav1.Condition{overdue}, failing(infrav1.CloudErrorReason, current), describe, reason.CloudOwner, false},
 		"helps against a host that failed, for long":       {[]metav1.Condition{overdue}, failing(infrav1.HostFailedReason, current), undo, reason.Operator, false},
 		"helps against a template that is not valid":       {[]metav1.Condition{overdue}, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator, false},
 		"helps a Node that is never ready":                 {[]metav1.Condition{overdue}, unready("a", current), undo, reason.Operator, false},
