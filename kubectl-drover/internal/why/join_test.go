@@ -40,14 +40,19 @@ func nodeNamed(name, providerID string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 }
 
+// registeredElsewhere is the Node of a joining Machine, whose host has another providerID.
+func registeredElsewhere() *corev1.Node {
+	node := nodeNamed("m", "k3s://m")
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "m"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
 // TestNodeOfItsName has a Node that is not known to be that of the Machine, and a console that shows only the consequence.
 func TestNodeOfItsName(t *testing.T) {
 	t.Parallel()
 	annotated := nodeNamed("m", "sim://other")
 	annotated.Annotations = map[string]string{clusterv1.MachineAnnotation: "former"}
-	registered := nodeNamed("m", "k3s://m")
-	registered.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "m"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}
-	registered.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	const (
 		assign = "kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true"
 		logs   = "kubectl drover logs machine/m --namespace n"
@@ -69,7 +74,7 @@ func TestNodeOfItsName(t *testing.T) {
 		"without a providerID, before its initialization":  {objecttest.Reader(t, interceptor.Funcs{}, uninitialized), without("m"), "Machine m", ""},
 		"of another instance":                              {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other")), `Node "m" exists with spec.providerID "sim://other", which is another instance`, "Machine m", ""},
 		"of another Machine":                               {objecttest.Reader(t, interceptor.Funcs{}, annotated), `Node "m" exists with spec.providerID "sim://other", which is another instance. It is that of Machine former`, "Machine m", ""},
-		"of its host, under another providerID":            {objecttest.Reader(t, interceptor.Funcs{}, registered), `Node "m" exists with spec.providerID "k3s://m", and is ready with an address of this Machine`, "Machine m", ""},
+		"of its host, under another providerID":            {objecttest.Reader(t, interceptor.Funcs{}, registeredElsewhere()), `Node "m" exists with spec.providerID "k3s://m", and is ready with an address of this Machine`, "Machine m", ""},
 		"is not there":                                     {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("203.0.113.7", "")), "", "SimMachine i", logs},
 		"is its own, and the Machine is about to find it":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://m")), "", "SimMachine i", logs},
 		"is not known if the workload cluster is not read": {nil, "", "SimMachine i", logs},

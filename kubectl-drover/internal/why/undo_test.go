@@ -114,9 +114,11 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 		"is no help to an old one beside a new host": {[]client.Object{unready("a", old), toJoin(), host(infrav1.JoinedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
 		"does not initialize a Node": {[]client.Object{toJoin(), host(infrav1.KubeletNotJoinedReason)},
 			"kubectl annotate cluster.cluster.x-k8s.io c --namespace n drover.io/assign-provider-ids=true", reason.Operator, "Machine m", []client.Object{nodeNamed("m", "")}},
-		"does not permit the first labels of a Node":  {[]client.Object{unsynced(droverpolicyv1.NodeInitializationRefusedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
-		"does not permit later labels of a Node":      {[]client.Object{unsynced(droverpolicyv1.NodeSyncRefusedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
-		"does not raise a ResourceQuota of instances": {[]client.Object{uncreated}, "kubectl describe resourcequota --namespace n", reason.Installer, "MachineSet md-2", nil},
+		"does not permit the first labels of a Node":            {[]client.Object{unsynced(droverpolicyv1.NodeInitializationRefusedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
+		"does not permit later labels of a Node":                {[]client.Object{unsynced(droverpolicyv1.NodeSyncRefusedReason)}, describe, reason.WorkloadAdmin, "Machine a", nil},
+		"does not free the name of a Node":                      {[]client.Object{toJoin(), host(infrav1.KubeletNotJoinedReason)}, describe, reason.Operator, "Machine m", []client.Object{nodeNamed("m", "sim://other")}},
+		"helps a host that registered under another providerID": {[]client.Object{toJoin(), host(infrav1.KubeletNotJoinedReason)}, undo, reason.Operator, "Machine m", []client.Object{registeredElsewhere()}},
+		"does not raise a ResourceQuota of instances":           {[]client.Object{uncreated}, "kubectl describe resourcequota --namespace n", reason.Installer, "MachineSet md-2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
