@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,15 +28,29 @@ func (f *Finder) notJoined(ctx context.Context, m *clusterv1.Machine, found *Fin
 	if err != nil || !host {
 		return deeper, err
 	}
+	if m.Spec.ProviderID != "" {
+		deeper = f.notRegistered(ctx, m, found, deeper)
+	}
 	// A load balancer that fails may be why hosts do not join.
-	if _, err := f.besidesCluster(ctx, m, deeper, clusterConditions, "Besides,"); err != nil || m.Spec.ProviderID == "" {
-		return deeper, err
+	_, err = f.besidesCluster(ctx, m, deeper, clusterConditions, "Besides,")
+	return deeper, err
+}
+
+// notRegistered is what keeps a host whose instance is known from its Node: a Node that is there already, else what its console says.
+func (f *Finder) notRegistered(ctx context.Context, m *clusterv1.Machine, found, host *Finding) *Finding {
+	node, err := f.nodeOfItsName(ctx, m)
+	switch {
+	case node != nil && node.Spec.ProviderID == "":
+		f.withoutProviderID(ctx, m, node, found)
+		return found
+	case node != nil:
+		nameTaken(m, node, found)
+		return found
+	case err != nil:
+		host.Facts = append(host.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
 	}
-	if f.nodeOfItsName(ctx, m, found) {
-		return found, nil
-	}
-	f.certificateRefused(ctx, m, deeper)
-	return deeper, nil
+	f.certificateRefused(ctx, m, host)
+	return host
 }
 
 // besidesCluster adds which of the given conditions the Cluster of a Machine is not well for, after words that lead to it, and
@@ -77,31 +92,28 @@ func (f *Finder) certificateRefused(ctx context.Context, m *clusterv1.Machine, f
 	found.Command = command("kubectl events --for machine.cluster.x-k8s.io/{name} --namespace {namespace}", ReferenceOf(m))
 }
 
-// nodeOfItsName looks for a Node that has a name of the Machine and is not known to be its own, and reports whether there is
-// one: it has no providerID, or that of another instance, so that the host may not register under its name.
-func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine, found *Finding) bool {
+// nodeOfItsName is a Node that has a name of the Machine and is not known to be its own: it has no providerID, or that of another
+// instance, so that the host may not register under its name. An error is why it is not known whether there is one.
+func (f *Finder) nodeOfItsName(ctx context.Context, m *clusterv1.Machine) (*corev1.Node, error) {
 	workload, err := f.Workload(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName})
 	if err != nil {
-		found.Facts = append(found.Facts, fmt.Sprintf("The workload cluster was not read: %v", err))
-		return false
+		return nil, err
 	}
 	var other *corev1.Node
+	var unread error
 	for _, name := range nodeNames(m) {
 		node := &corev1.Node{}
 		switch err := workload.Client.Get(ctx, client.ObjectKey{Name: name}, node); {
+		case apierrors.IsNotFound(err):
 		case err != nil:
+			unread = err
 		case node.Spec.ProviderID == "":
-			f.withoutProviderID(ctx, m, node, found)
-			return true
+			return node, nil
 		case other == nil && node.Spec.ProviderID != m.Spec.ProviderID:
 			other = node
 		}
 	}
-	if other == nil {
-		return false
-	}
-	nameTaken(m, other, found)
-	return true
+	return other, unread
 }
 
 // withoutProviderID adds who is to write the providerID of a Node: the cloud controller manager where there is one, else Drover, if

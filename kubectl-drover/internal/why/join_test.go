@@ -4,6 +4,9 @@
 package why
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -59,6 +63,14 @@ func TestNodeOfItsName(t *testing.T) {
 	)
 	uninitialized := nodeNamed("m", "")
 	uninitialized.Spec.Taints = []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	refuses := func(names ...string) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if len(names) == 0 || slices.Contains(names, key.Name) {
+				return errors.New("no rule")
+			}
+			return c.Get(ctx, key, o, options...)
+		}}
+	}
 	without := func(name string) string {
 		return "Node " + name + " exists and has no spec.providerID, so it is not known to be that of this Machine"
 	}
@@ -77,7 +89,9 @@ func TestNodeOfItsName(t *testing.T) {
 		"of its host, under another providerID":            {objecttest.Reader(t, interceptor.Funcs{}, registeredElsewhere()), `Node "m" exists with spec.providerID "k3s://m", and is ready with an address of this Machine`, "Machine m", ""},
 		"is not there":                                     {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("203.0.113.7", "")), "", "SimMachine i", logs},
 		"is its own, and the Machine is about to find it":  {objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://m")), "", "SimMachine i", logs},
-		"is not known if the workload cluster is not read": {nil, "", "SimMachine i", logs},
+		"is not known if the workload cluster is not read": {nil, "The workload cluster was not read: refused", "SimMachine i", logs},
+		"is not known if Nodes may not be read":            {objecttest.Reader(t, refuses()), "The workload cluster was not read: no rule", "SimMachine i", logs},
+		"of another instance, beside one that is not read": {objecttest.Reader(t, refuses("host.internal"), nodeNamed("m", "sim://other")), `Node "m" exists with spec.providerID "sim://other", which is another instance`, "Machine m", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +128,25 @@ func TestNodeOfItsNameWithoutAConsole(t *testing.T) {
 	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
 	if err != nil || strings.Join(found.Facts, "") != "The workload cluster was not read: refused" {
 		t.Errorf("got %+v, error %v", found, err)
+	}
+}
+
+// TestHostBesideTheInfrastructureOfItsCluster names a load balancer that fails, whatever else keeps the host from its Node.
+func TestHostBesideTheInfrastructureOfItsCluster(t *testing.T) {
+	t.Parallel()
+	c := cluster(is(clusterv1.ClusterInfrastructureReadyCondition, "False", "LoadBalancerFailed", "no backend"))
+	c.Status.Initialization.InfrastructureProvisioned = new(true)
+	const besides = "Besides, the condition InfrastructureReady of Cluster c is False (LoadBalancerFailed): no backend"
+	for name, workload := range map[string]*object.Reader{
+		"with a Node of its name": objecttest.Reader(t, interceptor.Funcs{}, nodeNamed("m", "sim://other")),
+		"without one":             objecttest.Reader(t, interceptor.Funcs{}),
+		"where that is not known": nil,
+	} {
+		m := joining()
+		found, err := finder(t, workload, m, c.DeepCopy(), host(infrav1.KubeletNotJoinedReason)).machine(t.Context(), m)
+		if err != nil || len(found.Facts) == 0 || found.Facts[len(found.Facts)-1] != besides {
+			t.Errorf("%s: got %+v, error %v", name, found, err)
+		}
 	}
 }
 
