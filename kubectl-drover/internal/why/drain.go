@@ -47,11 +47,18 @@ const (
 // budgetInMessage matches the budgets that the message of a drain names: "PodDisruptionBudgets a/x, b/y and 4 more allow".
 var budgetInMessage = regexp.MustCompile(`PodDisruptionBudgets? ((?:[a-z0-9.-]+/[a-z0-9.-]+(?:, )?)+)`)
 
+// otherReasons ends the line of a message about the Pods whose causes it does not name. What needs action is named first, so that they
+// wait for nothing worse than the others.
+const otherReasons = " for other reasons"
+
 // causesIn are the causes in the message of a drain; empty for a line that has none.
 func causesIn(message string) []string {
-	causes := strings.Split(message, "\n* ")[1:]
-	for i, line := range causes {
-		_, causes[i], _ = strings.Cut(line, ": ")
+	var causes []string
+	for _, line := range strings.Split(message, "\n* ")[1:] {
+		_, cause, named := strings.Cut(line, ": ")
+		if named || !strings.HasSuffix(line, otherReasons) {
+			causes = append(causes, cause)
+		}
 	}
 	return causes
 }

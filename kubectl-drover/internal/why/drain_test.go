@@ -69,6 +69,9 @@ func TestWhoContinuesADrain(t *testing.T) {
 	}{
 		"is Drover where pods end by themselves":               {"Draining:\n* Pod a/b: waiting for completion", cluster(), reason.Drover, ""},
 		"is the administrator where one does not end for long": {"Draining:\n* Pod a/b: being deleted, waiting for the kubelet to end them\n* Pod a/c: waiting for completion", cluster(), reason.WorkloadAdmin, unread},
+		"is Drover where Pods end, and more are not named":     {"Draining:\n* Pod a/b: waiting for completion\n* 7 more Pods for other reasons", cluster(), reason.Drover, ""},
+		"is the administrator where a line has no cause":       {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c", cluster(), reason.WorkloadAdmin, ""},
+		"is the administrator where a refusal ends like these": {"Draining:\n* Pod a/b: waiting for completion\n* Pod a/c: eviction was refused: not now, for other reasons", cluster(), reason.WorkloadAdmin, ""},
 		"is the administrator where a volume stays for long": {
 			"Draining:\n* Pod a/b: next when the volumes of the Pod before are detached, still attached: PersistentVolumeClaim a/data", cluster(), reason.WorkloadAdmin, unread,
 		},
