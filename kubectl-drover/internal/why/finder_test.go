@@ -332,6 +332,7 @@ func TestUndoOfAMachine(t *testing.T) {
 		"does not help one of the old":                     {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator, false},
 		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
 		"does not help against a missing one, for long":    {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
+		"does not bring an InfraMachine back":              {[]metav1.Condition{overdue}, failing(clusterv1.ObjectDeletedReason, current), deletes, reason.Operator, false},
 		"does not help against an eviction":                {[]metav1.Condition{overdue}, failing(infrav1.EvictionRequestedReason, current), deletes, reason.Operator, false},
 		"does not start an instance":                       {[]metav1.Condition{overdue}, failing(infrav1.InstanceStoppedReason, current), describe, reason.CloudOwner, false},
 		"does not help a Node that was deleted":            {[]metav1.Condition{overdue}, ofDeployment(machine("a", current, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeDeletedReason, ""))), deletes, reason.Operator, false},
