@@ -37,9 +37,9 @@ func (f *Finding) adviseBy(machine *Finding) {
 // taints, which belong to no revision.
 var notOfTemplate = map[string]bool{
 	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
-	infrav1.CloudErrorReason: true, infrav1.InstanceMissingReason: true, infrav1.InstanceStoppedReason: true, infrav1.EvictionRequestedReason: true, clusterv1.ObjectDeletedReason: true,
-	clusterv1.MachineNodeDeletedReason: true, bootstrapv1.ClusterForbiddenReason: true, policyv1.NodeInitializationRefusedReason: true,
-	policyv1.NodeSyncRefusedReason: true, clusterv1.PausedReason: true,
+	infrav1.CloudErrorReason: true, infrav1.InstanceMissingReason: true, infrav1.InstanceStoppedReason: true, infrav1.EvictionRequestedReason: true,
+	clusterv1.ObjectDeletedReason: true, clusterv1.MachineNodeDeletedReason: true, bootstrapv1.ClusterForbiddenReason: true,
+	policyv1.NodeInitializationRefusedReason: true, policyv1.NodeSyncRefusedReason: true, clusterv1.PausedReason: true,
 }
 
 // mayComeOfTemplate reports whether a rollback may help the Machine of a rollout without progress: it has the newest template, is
