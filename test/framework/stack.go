@@ -49,6 +49,8 @@ type Options struct {
 	// Clouds are the providers, as infra-providers/cmd names them, whose kinds are installed beside those of simulated
 	// machines. Each takes time and memory of the API server.
 	Clouds []string
+	// EveryCloud installs the kinds of all providers.
+	EveryCloud bool
 	// Without names managers of ours that are not run, because other programs do their work.
 	// Without the machine-controller, the test installs the core kinds as well.
 	Without []string
@@ -236,7 +238,7 @@ func (s *Stack) serves(file string) bool {
 	plural := strings.TrimPrefix(strings.TrimSuffix(file, ".yaml"), infrav1.GroupVersion.Group+"_")
 	for _, suffix := range []string{"machines", "machinetemplates"} {
 		if cloud, ok := strings.CutSuffix(plural, suffix); ok {
-			return cloud == "sim" || slices.Contains(s.options.Clouds, cloud)
+			return s.options.EveryCloud || cloud == "sim" || slices.Contains(s.options.Clouds, cloud)
 		}
 	}
 	return true

@@ -33,7 +33,7 @@ func TestGuides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack, err := framework.Start(t.Context(), framework.Options{})
+	stack, err := framework.Start(t.Context(), framework.Options{EveryCloud: true})
 	if err != nil {
 		t.Fatal(err)
 	}

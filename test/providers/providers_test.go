@@ -161,11 +161,7 @@ func TestMachineDeployments(t *testing.T) {
 	}
 	start, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	var names []string
-	for _, c := range clouds {
-		names = append(names, c.name)
-	}
-	stack, err := framework.Start(start, framework.Options{Without: []string{"infra-sim"}, Clouds: names})
+	stack, err := framework.Start(start, framework.Options{Without: []string{"infra-sim"}, EveryCloud: true})
 	if err != nil {
 		t.Fatal(err)
 	}
