@@ -318,6 +318,10 @@ func TestUndoOfAMachine(t *testing.T) {
 		m.Annotations = map[string]string{"others": "available"}
 		return m
 	}
+	provisioned := func(m *clusterv1.Machine) *clusterv1.Machine {
+		m.Status.Initialization.InfrastructureProvisioned = new(true)
+		return m
+	}
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
 		machine    *clusterv1.Machine
@@ -331,13 +335,14 @@ func TestUndoOfAMachine(t *testing.T) {
 		"nor one Node of many":                             {[]metav1.Condition{overdue}, available(unready("a", current)), describe, reason.WorkloadAdmin, false},
 		"does not help one of the old":                     {nil, failing(infrav1.InvalidConfigurationReason, old), deletes, reason.Operator, false},
 		"does not help against a missing one":              {nil, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
-		"does not help against a missing one, for long":    {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), deletes, reason.Operator, false},
+		"does not help against a missing one, for long":    {[]metav1.Condition{overdue}, provisioned(failing(infrav1.InstanceMissingReason, current)), deletes, reason.Operator, false},
+		"helps where an instance ended at its start":       {[]metav1.Condition{overdue}, failing(infrav1.InstanceMissingReason, current), undo, reason.Operator, false},
 		"does not bring an InfraMachine back":              {[]metav1.Condition{overdue}, failing(clusterv1.ObjectDeletedReason, current), deletes, reason.Operator, false},
 		"does not help against an eviction":                {[]metav1.Condition{overdue}, failing(infrav1.EvictionRequestedReason, current), deletes, reason.Operator, false},
-		"does not start an instance":                       {[]metav1.Condition{overdue}, failing(infrav1.InstanceStoppedReason, current), describe, reason.CloudOwner, false},
+		"does not start an instance":                       {[]metav1.Condition{overdue}, provisioned(failing(infrav1.InstanceStoppedReason, current)), describe, reason.CloudOwner, false},
+		"helps where an instance never started":            {[]metav1.Condition{overdue}, failing(infrav1.InstanceStoppedReason, current), undo, reason.Operator, false},
 		"does not help a Node that was deleted":            {[]metav1.Condition{overdue}, ofDeployment(machine("a", current, is(clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeDeletedReason, ""))), deletes, reason.Operator, false},
 		"does not end an error of the cloud":               {[]metav1.Condition{overdue}, failing(infrav1.CloudErrorReason, current), describe, reason.CloudOwner, false},
-		"helps against a host that failed, for long":       {[]metav1.Condition{overdue}, failing(infrav1.HostFailedReason, current), undo, reason.Operator, false},
 		"helps against a template that is not valid":       {[]metav1.Condition{overdue}, failing(infrav1.InvalidConfigurationReason, current), undo, reason.Operator, false},
 		"helps a Node that is never ready":                 {[]metav1.Condition{overdue}, unready("a", current), undo, reason.Operator, false},
 		"does not help an old Node":                        {[]metav1.Condition{overdue}, unready("a", old), describe, reason.WorkloadAdmin, false},

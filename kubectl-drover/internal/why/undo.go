@@ -33,19 +33,26 @@ func (f *Finding) adviseBy(machine *Finding) {
 }
 
 // notOfTemplate are the reasons that need action and that no template has: the credentials, quota, capacity and errors of the cloud,
-// what others did to one instance or Node, the connection to the workload cluster, and what that refuses of labels, annotations and
+// what others did to one object or Node, the connection to the workload cluster, and what that refuses of labels, annotations and
 // taints, which belong to no revision.
 var notOfTemplate = map[string]bool{
 	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
-	infrav1.CloudErrorReason: true, infrav1.InstanceMissingReason: true, infrav1.InstanceStoppedReason: true, infrav1.EvictionRequestedReason: true,
+	infrav1.CloudErrorReason: true, infrav1.EvictionRequestedReason: true,
 	clusterv1.ObjectDeletedReason: true, clusterv1.MachineNodeDeletedReason: true, bootstrapv1.ClusterForbiddenReason: true,
 	policyv1.NodeInitializationRefusedReason: true, policyv1.NodeSyncRefusedReason: true, clusterv1.PausedReason: true,
 }
+
+// doneByOthers are the reasons that no template has once the instance was provisioned. An instance that never was has them because the
+// cloud ended or stopped what it could not start, as for a wrong image.
+var doneByOthers = map[string]bool{infrav1.InstanceMissingReason: true, infrav1.InstanceStoppedReason: true}
 
 // mayComeOfTemplate reports whether a rollback may help the Machine of a rollout without progress: it has the newest template, is
 // not being deleted, and waits for what may come of that template. What the administrator of the management cluster must see to, as
 // a ResourceQuota or a provider that does not run, and what Drover continues, does not.
 func (f *Finding) mayComeOfTemplate() bool {
+	if provisioned := f.machine.Status.Initialization.InfrastructureProvisioned; provisioned != nil && *provisioned && doneByOthers[f.Condition.Reason] {
+		return false
+	}
 	return f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer && !f.external &&
 		f.Object.Kind != object.Cluster.Kind && !notOfTemplate[f.Condition.Reason] && !reasonsCausedByCluster[f.Condition.Reason]
 }
