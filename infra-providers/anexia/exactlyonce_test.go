@@ -500,7 +500,7 @@ func TestReservationsOfOtherVLANsDoNotWait(t *testing.T) {
 	first := make(chan error)
 	go func() { first <- create(t.Context(), anexiafake.VLAN) }()
 	<-arrived
-	bounded, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := create(bounded, anexiafake.OtherVLAN); !driver.IsInsufficientCapacity(err) {
 		t.Errorf("the other VLAN: got %v, want an InsufficientCapacityError, because it has no addresses", err)

@@ -394,7 +394,7 @@ func TestCloseIdleKeepsTheTransportUsable(t *testing.T) {
 		t.Errorf("a request that was under way ends with %v", err)
 	}
 	transport.CloseIdle()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for closed := false; !closed; {
 		select {
