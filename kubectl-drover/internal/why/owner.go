@@ -131,6 +131,9 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 		return nil, err
 	}
 	overdue.adviseBy(found)
+	if err := f.mentionUndo(ctx, o, overdue, found); err != nil {
+		return nil, err
+	}
 	fact := fmt.Sprintf("%s: %s", found.Object, found.Meaning)
 	if found.Condition.Type != "" {
 		fact = found.condition("The condition " + found.Condition.Type + " of " + found.Object.String())

@@ -50,10 +50,7 @@ var doneByOthers = map[string]bool{infrav1.InstanceMissingReason: true, infrav1.
 // not being deleted, and waits for what may come of that template. What the administrator of the management cluster must see to, as
 // a ResourceQuota or a provider that does not run, and what Drover continues, does not.
 func (f *Finding) mayComeOfTemplate() bool {
-	if provisioned := f.machine.Status.Initialization.InfrastructureProvisioned; provisioned != nil && *provisioned && doneByOthers[f.Condition.Reason] {
-		return false
-	}
-	return f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer && !f.external &&
+	return !(f.provisioned() && doneByOthers[f.Condition.Reason]) && f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer && !f.external &&
 		f.Object.Kind != object.Cluster.Kind && !notOfTemplate[f.Condition.Reason] && !reasonsCausedByCluster[f.Condition.Reason]
 }
 
@@ -83,6 +80,24 @@ func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 		found.Command = command("kubectl drover rollout undo machinedeployment/{name} --namespace {namespace}", o.ref)
 	}
 	return err
+}
+
+// mentionUndo adds a rollback to the advice against an error of the cloud that keeps an instance from being created: the providers
+// call what they do not know such an error, so that it may be the template.
+func (f *Finder) mentionUndo(ctx context.Context, o owner, found, machine *Finding) error {
+	if o.deployment == nil || machine.Condition.Reason != infrav1.CloudErrorReason || machine.provisioned() || outdated(machine.machine) || o.rollbackFailed() != nil {
+		return nil
+	}
+	helps, err := f.undoHelps(ctx, o)
+	if helps {
+		found.Help += ", or roll back if the message is about the new template"
+	}
+	return err
+}
+
+// provisioned reports whether the instance of the Machine ran once.
+func (f *Finding) provisioned() bool {
+	return f.machine != nil && f.machine.Status.Initialization.InfrastructureProvisioned != nil && *f.machine.Status.Initialization.InfrastructureProvisioned
 }
 
 // undoHelps reports whether a rollback withdraws a template of which no Machine is available: one that gave an available Machine is

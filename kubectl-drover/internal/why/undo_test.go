@@ -122,22 +122,64 @@ func TestUndoBesideOtherMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			md := deployment(is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, ""),
-				is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))
-			md.UID, md.Annotations, md.Spec.Template.Spec.Version = "uid", map[string]string{clusterv1.RevisionAnnotation: "2"}, "v1.36.2"
-			objects := append([]client.Object{md, cluster()}, test.machines...)
-			for revision, version := range map[string]string{"1": "v1.36.1", "2": "v1.36.2"} {
-				s := setNamed("md-"+revision, is(clusterv1.ScalingUpCondition, "True", clusterv1.ScalingUpReason, `creating SimMachine "n": simmachines is forbidden: exceeded quota: q`))
-				s.Annotations = map[string]string{clusterv1.RevisionAnnotation: revision}
-				s.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "uid", Controller: new(true)}}
-				s.Spec.Template.Spec.Version, s.Status.Replicas = version, new(int32(1))
-				objects = append(objects, s)
-			}
-			answer, err := finder(t, objecttest.Reader(t, interceptor.Funcs{}, test.nodes...), objects...).Answer(t.Context(), object.MachineDeployment, key("md"))
+			answer, err := finder(t, objecttest.Reader(t, interceptor.Funcs{}, test.nodes...), append(overdueRollout(), test.machines...)...).Answer(t.Context(), object.MachineDeployment, key("md"))
 			found := answer.Finding
 			if err != nil || found == nil || found.Command != test.command || found.Actor != test.actor || !strings.Contains(strings.Join(found.Facts, "|"), "of "+test.about+" is") {
 				t.Errorf("got %+v, error %v", found, err)
 			}
 		})
+	}
+}
+
+// overdueRollout is a MachineDeployment without progress between two MachineSets with a Machine each, and its Cluster.
+func overdueRollout() []client.Object {
+	md := deployment(is(droverpolicyv1.ProgressingCondition, "False", droverpolicyv1.ProgressDeadlineExceededReason, ""),
+		is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, ""))
+	md.UID, md.Annotations, md.Spec.Template.Spec.Version = "uid", map[string]string{clusterv1.RevisionAnnotation: "2"}, "v1.36.2"
+	objects := []client.Object{md, cluster()}
+	for revision, version := range map[string]string{"1": "v1.36.1", "2": "v1.36.2"} {
+		s := setNamed("md-"+revision, is(clusterv1.ScalingUpCondition, "True", clusterv1.ScalingUpReason, `creating SimMachine "n": simmachines is forbidden: exceeded quota: q`))
+		s.Annotations = map[string]string{clusterv1.RevisionAnnotation: revision}
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "uid", Controller: new(true)}}
+		s.Spec.Template.Spec.Version, s.Status.Replicas = version, new(int32(1))
+		objects = append(objects, s)
+	}
+	return objects
+}
+
+// TestUndoIsMentionedBesideAnErrorOfTheCloud: a provider calls an error that it does not know one of the cloud, whatever its cause.
+func TestUndoIsMentionedBesideAnErrorOfTheCloud(t *testing.T) {
+	t.Parallel()
+	const status, mention = "see the status of the cloud if that lasts", ", or roll back if the message is about the new template"
+	failing := func(change func(*clusterv1.Machine, *clusterv1.MachineSet)) []client.Object {
+		m, all := failingIn("md", "a", infrav1.CloudErrorReason), overdueRollout()
+		for _, o := range all {
+			if set, ok := o.(*clusterv1.MachineSet); ok && set.Annotations[clusterv1.RevisionAnnotation] == "2" {
+				change(m, set)
+			}
+		}
+		return append(all, m)
+	}
+	for name, test := range map[string]struct {
+		change func(*clusterv1.Machine, *clusterv1.MachineSet)
+		help   string
+	}{
+		"of an instance that never ran": {func(*clusterv1.Machine, *clusterv1.MachineSet) {}, status + mention},
+		"of one that ran": {func(m *clusterv1.Machine, _ *clusterv1.MachineSet) {
+			m.Status.Initialization.InfrastructureProvisioned = new(true)
+		}, status},
+		"of one of many": {func(_ *clusterv1.Machine, set *clusterv1.MachineSet) { set.Status.AvailableReplicas = new(int32(1)) }, status},
+		"of an old Machine": {func(m *clusterv1.Machine, _ *clusterv1.MachineSet) {
+			m.Status.Conditions = append(m.Status.Conditions, is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, ""))
+		}, status},
+		"without permission": {func(m *clusterv1.Machine, _ *clusterv1.MachineSet) {
+			m.Status.Conditions[0].Reason = infrav1.UnauthorizedReason
+		}, ""},
+	} {
+		answer, err := finder(t, nil, failing(test.change)...).Answer(t.Context(), object.MachineDeployment, key("md"))
+		if err != nil || answer.Finding == nil || strings.Contains(answer.Finding.Help, mention) != strings.Contains(test.help, mention) ||
+			test.help != "" && answer.Finding.Help != test.help {
+			t.Errorf("%s: got %+v, error %v", name, answer.Finding, err)
+		}
 	}
 }
