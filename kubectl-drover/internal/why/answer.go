@@ -50,7 +50,8 @@ type Finding struct {
 
 	// unreconciled means that no manager has written to the object yet, or has acted on its deletion.
 	unreconciled bool
-	// external means that it waits for what no template causes, as its condition alone does not have it.
+	// external means that it waits for what the cloud or the workload cluster causes rather than a template, as its condition alone does not
+	// have it.
 	external bool
 	// machine is that whose wait it explains, for a finding about one of many.
 	machine *clusterv1.Machine

@@ -122,16 +122,8 @@ func (f *Finder) waiting(ctx context.Context, o owner, w *worst) (*Finding, erro
 		return aside, nil
 	case overdue == nil:
 		return found, f.offerUndo(ctx, o, found)
-	case found.mayComeOfTemplate():
-		err = f.reviewUndo(ctx, o, overdue)
-	default:
-		o.withoutUndo(overdue)
 	}
-	if err != nil {
-		return nil, err
-	}
-	overdue.adviseBy(found)
-	if err := f.mentionUndo(ctx, o, overdue, found); err != nil {
+	if err := f.adviseOverdue(ctx, o, overdue, found); err != nil {
 		return nil, err
 	}
 	fact := fmt.Sprintf("%s: %s", found.Object, found.Meaning)

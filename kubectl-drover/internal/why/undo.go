@@ -32,26 +32,54 @@ func (f *Finding) adviseBy(machine *Finding) {
 	}
 }
 
-// notOfTemplate are the reasons that need action and that no template has: the credentials, quota, capacity and errors of the cloud,
-// what others did to one object or Node, the connection to the workload cluster, and what that refuses of labels, annotations and
-// taints, which belong to no revision.
-var notOfTemplate = map[string]bool{
-	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
-	infrav1.CloudErrorReason: true, infrav1.EvictionRequestedReason: true,
-	clusterv1.ObjectDeletedReason: true, clusterv1.MachineNodeDeletedReason: true, bootstrapv1.ClusterForbiddenReason: true,
-	policyv1.NodeInitializationRefusedReason: true, policyv1.NodeSyncRefusedReason: true, clusterv1.PausedReason: true,
+// adviseOverdue gives a finding about a lack of progress the advice that fits its Machine: a rollback where the template is the likeliest
+// cause, else that of the Machine, which mentions a rollback where the template may be the cause.
+func (f *Finder) adviseOverdue(ctx context.Context, o owner, found, machine *Finding) error {
+	may, likelier := machine.mayComeOfTemplate(), machine.hasLikelierCause()
+	if may && !likelier {
+		if err := f.reviewUndo(ctx, o, found); err != nil {
+			return err
+		}
+	} else {
+		o.withoutUndo(found)
+	}
+	found.adviseBy(machine)
+	if may && likelier {
+		return f.mentionUndo(ctx, o, found)
+	}
+	return nil
 }
 
-// doneByOthers are the reasons that no template has once the instance was provisioned. An instance that never was has them because the
-// cloud ended or stopped what it could not start, as for a wrong image.
-var doneByOthers = map[string]bool{infrav1.InstanceMissingReason: true, infrav1.InstanceStoppedReason: true}
+// notOfTemplate are the reasons that need action and that no template has: the credentials, quota and capacity of the account, what
+// others did to one object or Node, the connection to the workload cluster, and what that refuses of labels, annotations and taints,
+// which belong to no revision.
+var notOfTemplate = map[string]bool{
+	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
+	infrav1.EvictionRequestedReason: true, clusterv1.ObjectDeletedReason: true, clusterv1.MachineNodeDeletedReason: true,
+	bootstrapv1.ClusterForbiddenReason: true, policyv1.NodeInitializationRefusedReason: true, policyv1.NodeSyncRefusedReason: true,
+	clusterv1.PausedReason: true,
+}
 
 // mayComeOfTemplate reports whether a rollback may help the Machine of a rollout without progress: it has the newest template, is
 // not being deleted, and waits for what may come of that template. What the administrator of the management cluster must see to, as
 // a ResourceQuota or a provider that does not run, and what Drover continues, does not.
 func (f *Finding) mayComeOfTemplate() bool {
-	return !(f.provisioned() && doneByOthers[f.Condition.Reason]) && f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer && !f.external &&
+	return f.machine.DeletionTimestamp.IsZero() && !outdated(f.machine) && f.needsAction() && f.Actor != reason.Installer &&
 		f.Object.Kind != object.Cluster.Kind && !notOfTemplate[f.Condition.Reason] && !reasonsCausedByCluster[f.Condition.Reason]
+}
+
+// hasLikelierCause reports whether what may come of a template is rather of the cloud or the workload cluster: the providers call what
+// they do not know an error of the cloud; an instance that never ran was ended by the cloud, and one that ran by others; and a Node
+// without a providerID, or with another, may be for a kubelet that the template configures.
+func (f *Finding) hasLikelierCause() bool {
+	switch f.Condition.Reason {
+	case infrav1.CloudErrorReason:
+		return true
+	case infrav1.InstanceMissingReason, infrav1.InstanceStoppedReason:
+		ran := f.machine.Status.Initialization.InfrastructureProvisioned
+		return ran != nil && *ran
+	}
+	return f.external
 }
 
 // outdated reports whether a Machine has an older template than its MachineDeployment.
@@ -82,22 +110,16 @@ func (f *Finder) offerUndo(ctx context.Context, o owner, found *Finding) error {
 	return err
 }
 
-// mentionUndo adds a rollback to the advice against an error of the cloud that keeps an instance from being created: the providers
-// call what they do not know such an error, so that it may be the template.
-func (f *Finder) mentionUndo(ctx context.Context, o owner, found, machine *Finding) error {
-	if o.deployment == nil || machine.Condition.Reason != infrav1.CloudErrorReason || machine.provisioned() || outdated(machine.machine) || o.rollbackFailed() != nil {
+// mentionUndo adds a rollback to the advice for a Machine of a rollout without progress.
+func (f *Finder) mentionUndo(ctx context.Context, o owner, found *Finding) error {
+	if o.deployment == nil || o.rollbackFailed() != nil {
 		return nil
 	}
 	helps, err := f.undoHelps(ctx, o)
 	if helps {
-		found.Help += ", or roll back if the message is about the new template"
+		found.Help += ", or roll back if the new template is the cause"
 	}
 	return err
-}
-
-// provisioned reports whether the instance of the Machine ran once.
-func (f *Finding) provisioned() bool {
-	return f.machine != nil && f.machine.Status.Initialization.InfrastructureProvisioned != nil && *f.machine.Status.Initialization.InfrastructureProvisioned
 }
 
 // undoHelps reports whether a rollback withdraws a template of which no Machine is available: one that gave an available Machine is

@@ -147,38 +147,58 @@ func overdueRollout() []client.Object {
 	return objects
 }
 
-// TestUndoIsMentionedBesideAnErrorOfTheCloud: a provider calls an error that it does not know one of the cloud, whatever its cause.
-func TestUndoIsMentionedBesideAnErrorOfTheCloud(t *testing.T) {
+// TestUndoIsMentioned where the cause may be the new template, but is more likely of the cloud or the workload cluster.
+func TestUndoIsMentioned(t *testing.T) {
 	t.Parallel()
-	const status, mention = "see the status of the cloud if that lasts", ", or roll back if the message is about the new template"
-	failing := func(change func(*clusterv1.Machine, *clusterv1.MachineSet)) []client.Object {
-		m, all := failingIn("md", "a", infrav1.CloudErrorReason), overdueRollout()
-		for _, o := range all {
-			if set, ok := o.(*clusterv1.MachineSet); ok && set.Annotations[clusterv1.RevisionAnnotation] == "2" {
-				change(m, set)
-			}
+	const mention = ", or roll back if the new template is the cause"
+	failing := func(reason string, changes ...func(*clusterv1.Machine)) []client.Object {
+		m := failingIn("md", "a", reason)
+		for _, change := range changes {
+			change(m)
 		}
-		return append(all, m)
+		return []client.Object{m}
+	}
+	ran := func(m *clusterv1.Machine) { m.Status.Initialization.InfrastructureProvisioned = new(true) }
+	old := func(m *clusterv1.Machine) {
+		m.Status.Conditions = append(m.Status.Conditions, is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, ""))
+	}
+	inDeletion := func(m *clusterv1.Machine) {
+		m.DeletionTimestamp, m.Finalizers = new(ago(time.Minute)), []string{clusterv1.MachineFinalizer}
+	}
+	withoutNode := []client.Object{ofDeployment(joining()), host(infrav1.KubeletNotJoinedReason)}
+	available := func(_ *clusterv1.MachineDeployment, newest *clusterv1.MachineSet) {
+		newest.Status.AvailableReplicas = new(int32(1))
+	}
+	rollbackFailed := func(md *clusterv1.MachineDeployment, _ *clusterv1.MachineSet) {
+		md.Status.Conditions = append(md.Status.Conditions, is(droverpolicyv1.RolledBackCondition, "False", droverpolicyv1.RevisionNotKeptReason, ""))
 	}
 	for name, test := range map[string]struct {
-		change func(*clusterv1.Machine, *clusterv1.MachineSet)
-		help   string
+		machines []client.Object
+		nodes    []client.Object
+		change   func(md *clusterv1.MachineDeployment, newest *clusterv1.MachineSet)
+		want     bool
 	}{
-		"of an instance that never ran": {func(*clusterv1.Machine, *clusterv1.MachineSet) {}, status + mention},
-		"of one that ran": {func(m *clusterv1.Machine, _ *clusterv1.MachineSet) {
-			m.Status.Initialization.InfrastructureProvisioned = new(true)
-		}, status},
-		"of one of many": {func(_ *clusterv1.Machine, set *clusterv1.MachineSet) { set.Status.AvailableReplicas = new(int32(1)) }, status},
-		"of an old Machine": {func(m *clusterv1.Machine, _ *clusterv1.MachineSet) {
-			m.Status.Conditions = append(m.Status.Conditions, is(clusterv1.MachineUpToDateCondition, "False", clusterv1.MachineNotUpToDateReason, ""))
-		}, status},
-		"without permission": {func(m *clusterv1.Machine, _ *clusterv1.MachineSet) {
-			m.Status.Conditions[0].Reason = infrav1.UnauthorizedReason
-		}, ""},
+		"beside an error of the cloud":             {failing(infrav1.CloudErrorReason), nil, nil, true},
+		"beside an instance that others stopped":   {failing(infrav1.InstanceStoppedReason, ran), nil, nil, true},
+		"beside an instance that others deleted":   {failing(infrav1.InstanceMissingReason, ran), nil, nil, true},
+		"beside a Node without a providerID":       {withoutNode, []client.Object{nodeNamed("m", "")}, nil, true},
+		"beside a Node with another providerID":    {withoutNode, []client.Object{nodeNamed("m", "sim://other")}, nil, true},
+		"not where a new Machine is available":     {failing(infrav1.CloudErrorReason), nil, available, false},
+		"not where the last rollback failed":       {failing(infrav1.CloudErrorReason), nil, rollbackFailed, false},
+		"not for an old Machine":                   {failing(infrav1.CloudErrorReason, old), nil, nil, false},
+		"not for a Machine in deletion":            {failing(infrav1.CloudErrorReason, inDeletion), nil, nil, false},
+		"not beside credentials that were refused": {failing(infrav1.UnauthorizedReason), nil, nil, false},
 	} {
-		answer, err := finder(t, nil, failing(test.change)...).Answer(t.Context(), object.MachineDeployment, key("md"))
-		if err != nil || answer.Finding == nil || strings.Contains(answer.Finding.Help, mention) != strings.Contains(test.help, mention) ||
-			test.help != "" && answer.Finding.Help != test.help {
+		all := overdueRollout()
+		md := all[0].(*clusterv1.MachineDeployment)
+		for _, o := range all {
+			if set, ok := o.(*clusterv1.MachineSet); ok && test.change != nil && set.Annotations[clusterv1.RevisionAnnotation] == "2" {
+				test.change(md, set)
+			}
+		}
+		f := finder(t, objecttest.Reader(t, interceptor.Funcs{}, test.nodes...), append(all, test.machines...)...)
+		answer, err := f.Answer(t.Context(), object.MachineDeployment, key("md"))
+		if err != nil || answer.Finding == nil || strings.Contains(answer.Finding.Help, mention) != test.want {
 			t.Errorf("%s: got %+v, error %v", name, answer.Finding, err)
 		}
 	}
