@@ -68,9 +68,9 @@ func (f *Finding) mayComeOfTemplate() bool {
 		f.Object.Kind != object.Cluster.Kind && !notOfTemplate[f.Condition.Reason] && !reasonsCausedByCluster[f.Condition.Reason]
 }
 
-// hasLikelierCause reports whether what may come of a template is rather of the cloud or the workload cluster: the providers call what
-// they do not know an error of the cloud; an instance that never ran was ended by the cloud, and one that ran by others; and a Node
-// without a providerID, or with another, may be for a kubelet that the template configures.
+// hasLikelierCause reports whether what may come of a template rather comes of the cloud or the workload cluster. The providers call
+// what they do not know an error of the cloud. An instance that ran was ended by others; one that never did, by the cloud that could not
+// start it as the template wants. A Node lacks a providerID, or has another, rarely because the template configures its kubelet so.
 func (f *Finding) hasLikelierCause() bool {
 	switch f.Condition.Reason {
 	case infrav1.CloudErrorReason:
