@@ -187,6 +187,8 @@ func TestUndoIsMentioned(t *testing.T) {
 		"not where the last rollback failed":       {failing(infrav1.CloudErrorReason), nil, rollbackFailed, false},
 		"not for an old Machine":                   {failing(infrav1.CloudErrorReason, old), nil, nil, false},
 		"not for a Machine in deletion":            {failing(infrav1.CloudErrorReason, inDeletion), nil, nil, false},
+		"not beside an instance that is evicted":   {failing(infrav1.EvictionRequestedReason), nil, nil, false},
+		"not beside an InfraMachine that is gone":  {failing(clusterv1.ObjectDeletedReason), nil, nil, false},
 		"not beside credentials that were refused": {failing(infrav1.UnauthorizedReason), nil, nil, false},
 	} {
 		all := overdueRollout()
