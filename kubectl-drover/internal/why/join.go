@@ -154,11 +154,11 @@ const (
 // registered there.
 func nameTaken(m *clusterv1.Machine, other *corev1.Node, found *Finding) {
 	fact := fmt.Sprintf("Node %q exists with spec.providerID %q, which is another instance", other.Name, other.Spec.ProviderID)
-	found.external = true
 	found.Meaning = "the workload cluster has a Node of its name already, so its host may not register"
 	found.Help = "delete that Node in the workload cluster if its instance is gone: the host then registers by itself; otherwise give the host of this Machine another name, or " + reason.DeleteMachine
-	if nodehost.Runs(m, other) {
-		found.external = false // the template may configure the providerID of the kubelet
+	own := nodehost.Runs(m, other)
+	found.external = !own // the template may configure the providerID of the kubelet of its own host
+	if own {
 		fact = fmt.Sprintf("Node %q exists with spec.providerID %q, and is ready with an address of this Machine", other.Name, other.Spec.ProviderID)
 		found.Meaning = "its host has registered under another providerID"
 		found.Help = "correct what sets that providerID, the kubelet, a cloud controller manager or a Node that was left over; then drain and delete that Node, and " + reason.DeleteMachine
