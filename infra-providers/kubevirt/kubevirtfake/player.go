@@ -59,13 +59,20 @@ func (p *Player) Step(ctx context.Context) error {
 	if p.Controlled {
 		return p.stepNodes(ctx)
 	}
-	vms := &virtv1.VirtualMachineList{}
-	if err := p.Client.List(ctx, vms, client.InNamespace(p.Namespace)); err != nil {
-		return err
+	vms, instances := &virtv1.VirtualMachineList{}, &virtv1.VirtualMachineInstanceList{}
+	for _, all := range []client.ObjectList{vms, instances} {
+		if err := p.Client.List(ctx, all, client.InNamespace(p.Namespace)); err != nil {
+			return err
+		}
+	}
+	running := map[client.ObjectKey]*virtv1.VirtualMachineInstance{}
+	for i := range instances.Items {
+		running[client.ObjectKeyFromObject(&instances.Items[i])] = &instances.Items[i]
 	}
 	var errs []error
 	for i := range vms.Items {
-		err := p.step(ctx, &vms.Items[i])
+		vm := &vms.Items[i]
+		err := p.step(ctx, vm, running[client.ObjectKeyFromObject(vm)])
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}
@@ -73,15 +80,8 @@ func (p *Player) Step(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (p *Player) step(ctx context.Context, vm *virtv1.VirtualMachine) error {
-	running := &virtv1.VirtualMachineInstance{}
-	err := p.Client.Get(ctx, client.ObjectKeyFromObject(vm), running)
-	if apierrors.IsNotFound(err) {
-		running, err = nil, nil
-	}
-	if err != nil {
-		return err
-	}
+// step takes one step of a VirtualMachine, which runs as a VirtualMachineInstance or as nothing.
+func (p *Player) step(ctx context.Context, vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) error {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
 		return err
