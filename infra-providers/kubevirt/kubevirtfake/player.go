@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,8 +41,12 @@ type Player struct {
 	// Controlled is true where a virt-controller runs, so that only what runs on nodes is played.
 	Controlled bool
 
-	mu     sync.Mutex
-	serial int
+	// changes counts the requests that may have changed something.
+	changes atomic.Int64
+	mu      sync.Mutex
+	serial  int
+	// settled is 1 + the changes before a step after which none is due until the next change; 0 while one is due.
+	settled int64
 }
 
 var mebibyte = resource.NewQuantity(1<<20, resource.BinarySI)
@@ -56,9 +61,24 @@ func AddToScheme(scheme *runtime.Scheme) error {
 func (p *Player) Step(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.stepAll(ctx)
+}
+
+// stepIfDue is Step, but does nothing once a step was the last one that there was to take, until something changes.
+func (p *Player) stepIfDue(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settled == 1+p.changes.Load() {
+		return nil
+	}
+	return p.stepAll(ctx)
+}
+
+func (p *Player) stepAll(ctx context.Context) error {
 	if p.Controlled {
 		return p.stepNodes(ctx)
 	}
+	before := p.changes.Load()
 	vms, instances := &virtv1.VirtualMachineList{}, &virtv1.VirtualMachineInstanceList{}
 	for _, all := range []client.ObjectList{vms, instances} {
 		if err := p.Client.List(ctx, all, client.InNamespace(p.Namespace)); err != nil {
@@ -69,10 +89,14 @@ func (p *Player) Step(ctx context.Context) error {
 	for i := range instances.Items {
 		running[client.ObjectKeyFromObject(&instances.Items[i])] = &instances.Items[i]
 	}
+	p.settled = 1 + before
 	var errs []error
 	for i := range vms.Items {
 		vm := &vms.Items[i]
-		err := p.step(ctx, vm, running[client.ObjectKeyFromObject(vm)])
+		due, err := p.step(ctx, vm, running[client.ObjectKeyFromObject(vm)])
+		if due || err != nil {
+			p.settled = 0
+		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}
@@ -80,34 +104,35 @@ func (p *Player) Step(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// step takes one step of a VirtualMachine, which runs as a VirtualMachineInstance or as nothing.
-func (p *Player) step(ctx context.Context, vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) error {
+// step takes one step of a VirtualMachine, which runs as a VirtualMachineInstance or as nothing, and tells whether there was one
+// to take.
+func (p *Player) step(ctx context.Context, vm *virtv1.VirtualMachine, running *virtv1.VirtualMachineInstance) (due bool, err error) {
 	strategy, err := vm.RunStrategy()
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case !vm.DeletionTimestamp.IsZero() && running == nil:
 		if controllerutil.RemoveFinalizer(vm, finalizer) {
-			return p.Client.Update(ctx, vm)
+			return true, p.Client.Update(ctx, vm)
 		}
-		return nil
+		return false, nil
 	case !vm.DeletionTimestamp.IsZero():
-		return errors.Join(p.stop(ctx, running), p.report(ctx, vm, virtv1.VirtualMachineStatusTerminating))
+		return true, errors.Join(p.stop(ctx, running), p.report(ctx, vm, virtv1.VirtualMachineStatusTerminating))
 	case controllerutil.AddFinalizer(vm, finalizer):
 		if err := p.Client.Update(ctx, vm); err != nil {
-			return err
+			return true, err
 		}
-		return errors.Join(p.createVolumes(ctx, vm), p.report(ctx, vm, virtv1.VirtualMachineStatusStarting))
+		return true, errors.Join(p.createVolumes(ctx, vm), p.report(ctx, vm, virtv1.VirtualMachineStatusStarting))
 	case strategy == virtv1.RunStrategyHalted:
 		if running != nil {
-			return p.stop(ctx, running)
+			return true, p.stop(ctx, running)
 		}
-		return p.report(ctx, vm, virtv1.VirtualMachineStatusStopped)
+		return false, p.report(ctx, vm, virtv1.VirtualMachineStatusStopped)
 	case running == nil:
-		return errors.Join(p.start(ctx, vm), p.report(ctx, vm, virtv1.VirtualMachineStatusRunning))
+		return true, errors.Join(p.start(ctx, vm), p.report(ctx, vm, virtv1.VirtualMachineStatusRunning))
 	}
-	return nil
+	return false, nil
 }
 
 // report writes the status of a VirtualMachine.

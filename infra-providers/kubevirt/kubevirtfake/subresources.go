@@ -24,7 +24,7 @@ var (
 )
 
 // Subresources answers what an API server forwards, to virt-api or a kubelet: resets and logs. It forwards everything else,
-// and takes a step of the player before.
+// and takes a step of the player before, if one is due.
 type Subresources struct {
 	Player *Player
 	Next   http.RoundTripper
@@ -53,8 +53,11 @@ func (s *Subresources) Write(name, output string) {
 
 // RoundTrip implements http.RoundTripper.
 func (s *Subresources) RoundTrip(request *http.Request) (*http.Response, error) {
-	if err := s.Player.Step(request.Context()); err != nil {
+	if err := s.Player.stepIfDue(request.Context()); err != nil {
 		return nil, err
+	}
+	if request.Method != http.MethodGet {
+		defer s.Player.changes.Add(1)
 	}
 	if found := resetPath.FindStringSubmatch(request.URL.Path); found != nil && request.Method == http.MethodPut {
 		return s.reset(request, client.ObjectKey{Namespace: found[1], Name: found[2]}), nil
