@@ -146,6 +146,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if err := c.observe(ctx, &in); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
+	failures = append(failures, c.resolve(ctx, in, accounts))
 	c.markElsewhere(in, accounts)
 	if in.Clusters, err = c.clusterStates(ctx, in, clusters); err != nil {
 		return errors.Join(append(failures, err)...)
@@ -269,7 +270,7 @@ func (c *Collector[M, C]) confirm(ctx context.Context, thing Resource) (bool, er
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("confirming machine %q: %w", thing.Identity.Name, err)
 	}
-	if err == nil && claimOf(machine).covers(thing.Identity) {
+	if err == nil && claimOf(machine).covers(thing) {
 		return false, nil
 	}
 	references, err := references(ctx, c.Live, owner.Namespace)

@@ -117,7 +117,7 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 			}
 			switch at.Region {
 			case "":
-				return withoutProvisioner{f.cloud, f.cloud}, nil
+				return withoutProvisioner{otherForms{f.cloud}, f.cloud}, nil
 			case f.elsewhereZone():
 				return f.elsewhere, nil
 			default: // another test's: they share the API server
@@ -171,6 +171,17 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 type withoutProvisioner struct {
 	driver.Driver[fake.Config]
 	driver.AttachedObjectLister
+}
+
+// otherForm begins a form of a provider ID that the cloud accepts and never returns.
+const otherForm = "other-form:"
+
+// otherForms is a cloud that accepts it.
+type otherForms struct{ driver.Driver[fake.Config] }
+
+func (o otherForms) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	id.ProviderID = strings.TrimPrefix(id.ProviderID, otherForm)
+	return o.Driver.Get(ctx, id)
 }
 
 // secretPrefix begins the names of the Secrets that machines name in place of an instance type.

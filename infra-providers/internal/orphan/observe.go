@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -121,6 +122,46 @@ func (c *Collector[M, C]) observe(ctx context.Context, in *Input) (err error) {
 	}
 	in.References, err = references(ctx, c.Client, "")
 	return err
+}
+
+// resolve gives the claims the provider IDs that lists have. A cloud may accept other forms of them, such as one without its region,
+// and an instance would be a duplicate of itself. Only what has a machine's name and not its provider ID is read for this.
+func (c *Collector[M, C]) resolve(ctx context.Context, in Input, accounts map[string]*listed[C]) error {
+	unread := map[string][]Resource{}
+	before := map[types.NamespacedName]string{}
+	for _, thing := range in.Resources {
+		machine := thing.machine()
+		if _, known := before[machine]; known || !in.isAnother(thing) {
+			continue
+		}
+		claim := in.Claims[machine]
+		before[machine], claim.Unread = claim.ProviderID, true
+		in.Claims[machine] = claim
+		holder := accounts[thing.Account].holder()
+		unread[holder] = append(unread[holder], thing)
+	}
+	var mu sync.Mutex
+	return concurrently(ctx, unread, func(ctx context.Context, thing Resource) error {
+		id := thing.Identity
+		id.ProviderID = before[thing.machine()]
+		var found driver.Instance
+		err := c.inTurn(ctx, func() (err error) {
+			found, err = accounts[thing.Account].cloud.Get(ctx, id)
+			return err
+		})
+		switch {
+		case driver.IsNotFound(err), driver.IsNotOwned(err):
+			found.ProviderID = id.ProviderID
+		case err != nil:
+			return fmt.Errorf("reading instance %q of machine %q: %w", id.ProviderID, id.Name, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		claim := in.Claims[thing.machine()]
+		claim.ProviderID, claim.Unread = found.ProviderID, false
+		in.Claims[thing.machine()] = claim
+		return nil
+	})
 }
 
 // references returns the instances that the Machines of a namespace refer to; of all without a namespace. An instance

@@ -14,6 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,6 +172,77 @@ func TestReportsADuplicateInstance(t *testing.T) {
 	}
 	if len(f.recorder.Events) > 0 {
 		t.Errorf("told again: %q", f.nextEvent())
+	}
+}
+
+// adopt makes a machine name an instance, in a form that the cloud accepts and never returns.
+func (f *fixture) adopt(name, providerID string) {
+	f.Helper()
+	machine := &infrav1.SimMachine{}
+	if err := cluster.Client.Get(f.Context(), client.ObjectKey{Namespace: f.home.Namespace, Name: name}, machine); err != nil {
+		f.Fatal(err)
+	}
+	machine.Spec.ProviderID = otherForm + providerID
+	if err := cluster.Client.Update(f.Context(), machine); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestProviderIDsHaveOtherForms: an instance that its machine names in another form than the cloud is no duplicate and no orphan, also
+// while it cannot be read, and a duplicate of it is still one.
+func TestProviderIDsHaveOtherForms(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		// earlier is true where the tags have the UID of an earlier machine of the name.
+		earlier bool
+		fails   bool
+		// copied is true where there is a second instance.
+		copied bool
+		want   string
+	}{
+		"the machine's":                             {},
+		"the machine's, which cannot be read":       {fails: true},
+		"an earlier machine's":                      {earlier: true},
+		"an earlier machine's, that cannot be read": {earlier: true, fails: true},
+		"the machine's, and a second one":           {copied: true, want: "DuplicateInstance"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, usual)
+			var uid types.UID
+			if test.earlier {
+				uid = f.createOrphan("kept")
+				f.create(&infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: "kept"}})
+			} else {
+				uid = f.createOwned("kept")
+			}
+			kept := f.cloud.Snapshot().Instances[uid].ProviderID
+			f.adopt("kept", kept)
+			instances, duplicate := []string{kept}, ""
+			if test.copied {
+				duplicate = f.cloud.Copy(kept)
+				instances = append(instances, duplicate)
+			}
+			if test.fails {
+				f.fault = failing("get", errors.New("internal error"))
+			}
+			for range 4 {
+				f.now = f.now.Add(21 * time.Minute)
+				if err := f.Sweep(t.Context()); (err != nil) != test.fails {
+					t.Errorf("a sweep returned %v", err)
+				}
+			}
+			f.fault = nil
+			for _, id := range instances {
+				if _, err := f.cloud.Get(t.Context(), driver.Identity{UID: uid, Name: "kept", ProviderID: id, Owner: f.owner()}); err != nil {
+					t.Errorf("instance %q: %v", id, err)
+				}
+			}
+			event := f.nextEvent()
+			if (event != "") != (test.want != "") || !strings.Contains(event, test.want) || !strings.Contains(event, duplicate) {
+				t.Errorf("got event %q, want %q", event, test.want)
+			}
+		})
 	}
 }
 

@@ -44,10 +44,15 @@ func (f Resource) machine() types.NamespacedName {
 	return types.NamespacedName{Namespace: f.Identity.Owner.Namespace, Name: f.Identity.Name}
 }
 
+// instances are the provider IDs of what it is, or is beside.
+func (f Resource) instances() []string {
+	return append(slices.Clone(f.Instances), f.Identity.ProviderID)
+}
+
 // referred reports whether a Machine of the Cluster in the tags refers to it, or to what it is beside.
 func (f Resource) referred(references map[Reference]bool) bool {
 	owner := f.Identity.Owner
-	for _, id := range append(slices.Clone(f.Instances), f.Identity.ProviderID) {
+	for _, id := range f.instances() {
 		if references[Reference{owner.Namespace, owner.Name, id}] {
 			return true
 		}
@@ -91,6 +96,9 @@ type Claim struct {
 	UIDs []types.UID
 	// ProviderID is its instance's; empty before there is one.
 	ProviderID string
+	// Unread is true while it is not known which of the instances that were listed ProviderID names: then it covers everything
+	// that has the machine's name.
+	Unread bool
 }
 
 // Reference is an instance that a Machine of Cluster API refers to.
@@ -220,18 +228,24 @@ func (in Input) isOwned(thing Resource) bool {
 		return true
 	}
 	claim, ok := in.Claims[thing.machine()]
-	return ok && claim.covers(thing.Identity)
+	return ok && claim.covers(thing)
 }
 
 // isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another.
 func (in Input) isDuplicate(thing Resource) bool {
-	id, claim := thing.Identity, in.Claims[thing.machine()]
-	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && id.ProviderID != claim.ProviderID && claim.covers(id)
+	claim := in.Claims[thing.machine()]
+	return in.isAnother(thing) && !claim.Unread && claim.covers(thing)
 }
 
-// covers reports whether a machine has to do with an identity.
-func (c Claim) covers(id driver.Identity) bool {
-	return slices.Contains(c.UIDs, id.UID) || id.ProviderID != "" && c.ProviderID == id.ProviderID
+// isAnother reports whether a resource is an instance with the name of a machine that has another provider ID.
+func (in Input) isAnother(thing Resource) bool {
+	id := in.Claims[thing.machine()].ProviderID
+	return thing.Kind == instance && !thing.referred(in.References) && id != "" && id != thing.Identity.ProviderID
+}
+
+// covers reports whether a machine has to do with what has its name.
+func (c Claim) covers(thing Resource) bool {
+	return c.Unread || slices.Contains(c.UIDs, thing.Identity.UID) || c.ProviderID != "" && slices.Contains(thing.instances(), c.ProviderID)
 }
 
 // claimOf is what a machine may own.
