@@ -30,7 +30,8 @@ import (
 // maxUID is how many bytes a UID may have, which has 36. That of an account is kept.
 const maxUID = 64
 
-// AccountID implements driver.AccountIdentifier: the UID of the namespace, which is like no other anywhere.
+// AccountID implements driver.AccountIdentifier: the UID of the namespace, which is like no other anywhere. It must be that of the
+// namespace that the driver was connected to first.
 func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -43,7 +44,22 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	case namespace.UID == "" || len(namespace.UID) > maxUID:
 		return "", errors.New("the infrastructure cluster returned a namespace without a valid UID")
 	}
-	return "kubevirt/" + string(namespace.UID), nil
+	found := "kubevirt/" + string(namespace.UID)
+	d.account.CompareAndSwap(nil, &found)
+	if first := *d.account.Load(); first != found {
+		return "", &driver.AccountMismatchError{Pinned: first, Connected: found, Source: "a namespace that was deleted and created again"}
+	}
+	return found, nil
+}
+
+// verifyAccount fails with AccountMismatchError if the namespace is another one of the same name than before, in which nothing of the
+// first one is found. What was in a namespace that does not exist is gone.
+func (d *Driver) verifyAccount(ctx context.Context) error {
+	_, err := d.AccountID(ctx)
+	if driver.IsInvalidConfiguration(err) {
+		return nil
+	}
+	return err
 }
 
 // Capacity implements driver.CapacityProvider.

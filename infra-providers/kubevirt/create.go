@@ -30,6 +30,9 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if err := d.requireAll(ctx, req.Config.Spec); err != nil {
 		return driver.Instance{}, err
 	}
+	if err := d.verifyAccount(ctx); err != nil {
+		return driver.Instance{}, err
+	}
 	secret, err := d.ensureSecret(ctx, id, req.UserData)
 	if err != nil {
 		return driver.Instance{}, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,6 +56,8 @@ type Driver struct {
 	raw       rest.Interface
 	namespace string
 	pageSize  int64
+	// account is the first AccountID.
+	account atomic.Pointer[string]
 }
 
 // Get implements driver.Driver. API servers read objects from etcd, so it is never behind.
@@ -77,7 +80,8 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	return toInstance(vm, found), nil
 }
 
-// find returns the VirtualMachine of an identity if it is the machine's own.
+// find returns the VirtualMachine of an identity if it is the machine's own. That there is none is concluded only from the namespace
+// that the driver was connected to first.
 func (d *Driver) find(ctx context.Context, id driver.Identity) (*virtv1.VirtualMachine, error) {
 	name := instanceName(id)
 	if name == "" {
@@ -87,6 +91,9 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*virtv1.VirtualM
 	err := d.api.Get(ctx, client.ObjectKey{Namespace: d.namespace, Name: name}, vm)
 	switch {
 	case isNotFound(err, "virtualmachines", name):
+		if err := d.verifyAccount(ctx); err != nil {
+			return nil, err
+		}
 		return nil, notFound(id)
 	case err != nil:
 		return nil, toError(err)
