@@ -148,7 +148,10 @@ func TestRefusals(t *testing.T) {
 		"further network": {func(s *infrav1.MetalStackMachineSpec) { s.Networks = []infrav1.MetalStackNetwork{{NetworkID: "gone"}} }, nil, driver.IsInvalidConfiguration, `spec.networks[0].networkID`},
 		"second private network": {func(s *infrav1.MetalStackMachineSpec) {
 			s.Networks = []infrav1.MetalStackNetwork{{NetworkID: metalstackfake.Internet}, {NetworkID: metalstackfake.DualNetwork}}
-		}, nil, driver.IsInvalidConfiguration, `spec.networks[1].networkID: the network "` + metalstackfake.DualNetwork + `" is a private one that is not shared`},
+		}, nil, driver.IsInvalidConfiguration, `spec.networks[1].networkID: the network "` + metalstackfake.DualNetwork + `" is a private one, and a machine has only one`},
+		"shared private network": {func(s *infrav1.MetalStackMachineSpec) {
+			s.Networks = []infrav1.MetalStackNetwork{{NetworkID: metalstackfake.SharedNetwork}}
+		}, nil, driver.IsInvalidConfiguration, `spec.networks[0].networkID: the network "` + metalstackfake.SharedNetwork + `" is a private one, and a machine has only one`},
 		"super network": {func(s *infrav1.MetalStackMachineSpec) {
 			s.Networks = []infrav1.MetalStackNetwork{{NetworkID: metalstackfake.SuperNetwork}}
 		}, nil, driver.IsInvalidConfiguration, `spec.networks[0].networkID: the network "super-a" is a super network`},

@@ -211,8 +211,8 @@ func (d *Driver) missing(ctx context.Context, config InstanceConfig) error {
 			return err
 		case value(found.Privatesuper) || value(found.Underlay):
 			return driver.InvalidField(field, "the network %q is a super network of private ones or the underlay, which no machine can be in", wanted.NetworkID)
-		case found.Parentnetworkid != "" && !found.Shared:
-			return driver.InvalidField(field, "the network %q is a private one that is not shared, and a machine has only one of these", wanted.NetworkID)
+		case found.Parentnetworkid != "":
+			return driver.InvalidField(field, "the network %q is a private one, and a machine has only one of these", wanted.NetworkID)
 		}
 	}
 	return d.missingIP(ctx, config)

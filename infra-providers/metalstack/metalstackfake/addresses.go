@@ -33,7 +33,7 @@ func allocateIP(c *Cloud, r request) (any, *refusal) {
 	switch {
 	case !ok:
 		return nil, notFound("network", *body.Networkid)
-	case of.parent != "" && of.project != *body.Projectid:
+	case of.parent != "" && of.project != *body.Projectid && !of.shared:
 		return nil, unprocessable("can not allocate ip for project %q because network belongs to %q and the network is not shared", *body.Projectid, of.project)
 	}
 	for _, prefix := range of.prefixes {

@@ -28,7 +28,9 @@ const (
 	DualNetwork = "8fa5e6b1-0000-4000-8000-00000000000d"
 	// OtherNetwork belongs to another project.
 	OtherNetwork = "8fa5e6b1-0000-4000-8000-00000000000e"
-	Internet     = "internet"
+	// SharedNetwork is a private network of another project that all may use, beside which a machine can have no other private one.
+	SharedNetwork = "8fa5e6b1-0000-4000-8000-000000000010"
+	Internet      = "internet"
 	// SuperNetwork is what private networks are taken from. No machine can be in it.
 	SuperNetwork = "super-a"
 	// TinyNetwork is a private network with two addresses.
@@ -71,16 +73,18 @@ type image struct {
 type network struct {
 	partition, project, parent string
 	prefixes                   []netip.Prefix
+	shared                     bool
 }
 
 var networks = map[string]network{
-	NetworkA:     {PartitionA, Project, "super-a", prefixes("10.131.0.0/22")},
-	NetworkB:     {PartitionB, Project, "super-b", prefixes("10.132.0.0/22")},
-	DualNetwork:  {PartitionA, Project, "super-a", prefixes("10.133.0.0/22", "fd00:133::/64")},
-	OtherNetwork: {PartitionA, OtherProject, "super-a", prefixes("10.134.0.0/22")},
-	TinyNetwork:  {PartitionA, Project, "super-a", prefixes("10.135.0.0/30")},
-	Internet:     {"", "", "", prefixes("203.0.113.0/24")},
-	SuperNetwork: {PartitionA, "", "", prefixes("10.128.0.0/9")},
+	NetworkA:      {PartitionA, Project, "super-a", prefixes("10.131.0.0/22"), false},
+	NetworkB:      {PartitionB, Project, "super-b", prefixes("10.132.0.0/22"), false},
+	DualNetwork:   {PartitionA, Project, "super-a", prefixes("10.133.0.0/22", "fd00:133::/64"), false},
+	OtherNetwork:  {PartitionA, OtherProject, "super-a", prefixes("10.134.0.0/22"), false},
+	TinyNetwork:   {PartitionA, Project, "super-a", prefixes("10.135.0.0/30"), false},
+	SharedNetwork: {PartitionA, OtherProject, "super-a", prefixes("10.136.0.0/22"), true},
+	Internet:      {"", "", "", prefixes("203.0.113.0/24"), false},
+	SuperNetwork:  {PartitionA, "", "", prefixes("10.128.0.0/9"), false},
 }
 
 func prefixes(texts ...string) (all []netip.Prefix) {

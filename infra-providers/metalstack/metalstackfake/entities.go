@@ -81,7 +81,7 @@ func findNetwork(_ *Cloud, r request) (any, *refusal) {
 	usage := &models.V1NetworkUsage{AvailableIps: ptr.To[int64](1022), AvailablePrefixes: ptr.To[int64](256), UsedIps: ptr.To[int64](2), UsedPrefixes: ptr.To[int64](0)}
 	return &models.V1NetworkResponse{
 		ID: &r.id, Name: "workers", Partitionid: of.partition, Projectid: of.project, Parentnetworkid: of.parent, Prefixes: texts(of.prefixes), Destinationprefixes: []string{},
-		Nat: ptr.To(false), Nattype: ptr.To(""), Networktype: ptr.To(""), Privatesuper: ptr.To(r.id == SuperNetwork), Underlay: ptr.To(false), Usage: usage, Consumption: &models.V1NetworkConsumption{IPV4: usage},
+		Nat: ptr.To(false), Nattype: ptr.To(""), Networktype: ptr.To(""), Privatesuper: ptr.To(r.id == SuperNetwork), Shared: of.shared, Underlay: ptr.To(false), Usage: usage, Consumption: &models.V1NetworkConsumption{IPV4: usage},
 	}, nil
 }
 
