@@ -128,22 +128,23 @@ func (c *Collector[M, C]) observe(ctx context.Context, in *Input) (err error) {
 // and an instance would be a duplicate of itself. Only what has a machine's name and not its provider ID is read for this.
 func (c *Collector[M, C]) resolve(ctx context.Context, in Input, accounts map[string]*listed[C]) error {
 	unread := map[string][]Resource{}
-	before := map[types.NamespacedName]string{}
 	for _, thing := range in.Resources {
-		machine := thing.machine()
-		if _, known := before[machine]; known || !in.isAnother(thing) {
+		claim := in.Claims[thing.machine()]
+		if claim.Unread || !in.isAnother(thing) {
 			continue
 		}
-		claim := in.Claims[machine]
-		before[machine], claim.Unread = claim.ProviderID, true
-		in.Claims[machine] = claim
+		claim.Unread = true
+		in.Claims[thing.machine()] = claim
 		holder := accounts[thing.Account].holder()
 		unread[holder] = append(unread[holder], thing)
 	}
 	var mu sync.Mutex
 	return concurrently(ctx, unread, func(ctx context.Context, thing Resource) error {
+		mu.Lock()
+		claim := in.Claims[thing.machine()]
+		mu.Unlock()
 		id := thing.Identity
-		id.ProviderID = before[thing.machine()]
+		id.ProviderID = claim.ProviderID
 		var found driver.Instance
 		err := c.inTurn(ctx, func() (err error) {
 			found, err = accounts[thing.Account].cloud.Get(ctx, id)
@@ -157,7 +158,6 @@ func (c *Collector[M, C]) resolve(ctx context.Context, in Input, accounts map[st
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		claim := in.Claims[thing.machine()]
 		claim.ProviderID, claim.Unread = found.ProviderID, false
 		in.Claims[thing.machine()] = claim
 		return nil

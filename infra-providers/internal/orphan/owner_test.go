@@ -152,17 +152,11 @@ func TestReportsADuplicateInstance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
 	uid := f.createOwned("kept")
-	machine := &infrav1.SimMachine{}
-	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: f.home.Namespace, Name: "kept"}, machine); err != nil {
-		t.Fatal(err)
-	}
-	machine.Spec.ProviderID = f.cloud.Snapshot().Instances[uid].ProviderID
-	if err := cluster.Client.Update(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	duplicate := f.cloud.Copy(machine.Spec.ProviderID)
+	kept := f.cloud.Snapshot().Instances[uid].ProviderID
+	f.adopt("kept", kept)
+	duplicate := f.cloud.Copy(kept)
 	f.sweep(4)
-	for _, id := range []string{machine.Spec.ProviderID, duplicate} {
+	for _, id := range []string{kept, duplicate} {
 		if _, err := f.cloud.Get(t.Context(), driver.Identity{UID: uid, Name: "kept", ProviderID: id, Owner: f.owner()}); err != nil {
 			t.Errorf("instance %q: %v", id, err)
 		}
@@ -175,14 +169,14 @@ func TestReportsADuplicateInstance(t *testing.T) {
 	}
 }
 
-// adopt makes a machine name an instance, in a form that the cloud accepts and never returns.
+// adopt makes a machine name an instance.
 func (f *fixture) adopt(name, providerID string) {
 	f.Helper()
 	machine := &infrav1.SimMachine{}
 	if err := cluster.Client.Get(f.Context(), client.ObjectKey{Namespace: f.home.Namespace, Name: name}, machine); err != nil {
 		f.Fatal(err)
 	}
-	machine.Spec.ProviderID = otherForm + providerID
+	machine.Spec.ProviderID = providerID
 	if err := cluster.Client.Update(f.Context(), machine); err != nil {
 		f.Fatal(err)
 	}
@@ -217,7 +211,7 @@ func TestProviderIDsHaveOtherForms(t *testing.T) {
 				uid = f.createOwned("kept")
 			}
 			kept := f.cloud.Snapshot().Instances[uid].ProviderID
-			f.adopt("kept", kept)
+			f.adopt("kept", otherForm+kept)
 			instances, duplicate := []string{kept}, ""
 			if test.copied {
 				duplicate = f.cloud.Copy(kept)
