@@ -47,15 +47,16 @@ type Options struct {
 // Cloud returns the description of ECS. The limits leave capacity for other clients of the account.
 func Cloud(options Options) driver.Cloud[*infrav1.AlibabaMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.AlibabaMachine, InstanceConfig]{
-		Name:           "alibaba",
-		NewMachine:     func() *infrav1.AlibabaMachine { return &infrav1.AlibabaMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.AlibabaMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.AlibabaMachine] { return &infrav1.AlibabaMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		Account:        toAccount,
-		Alternatives:   alternatives,
-		Offering:       toOffering,
-		Limits:         driver.Limits{PerSecond: 5, Burst: 20},
+		Name:                "alibaba",
+		NewMachine:          func() *infrav1.AlibabaMachine { return &infrav1.AlibabaMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.AlibabaMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.AlibabaMachine] { return &infrav1.AlibabaMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
+		Alternatives:        alternatives,
+		Offering:            toOffering,
+		Limits:              driver.Limits{PerSecond: 5, Burst: 20},
 		Connect: func(_ context.Context, account driver.Account, secret driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return connect(options, account, secret)
 		},

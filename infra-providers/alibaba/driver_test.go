@@ -38,9 +38,10 @@ func conformanceEnv(t *testing.T, w env) drivertest.Environment[alibaba.Instance
 	once := func(fault alibabafake.Fault) func() { return func() { w.cloud.FailNext(fault) } }
 	other := newConfig(t, func(s *infrav1.AlibabaMachineSpec) { s.InstanceType, s.ZoneID = "ecs.g8i.xlarge", alibabafake.ZoneB })
 	return drivertest.Environment[alibaba.InstanceConfig]{
-		Driver: w.connect(t),
-		Config: newConfig(t, withDisk),
-		Other:  &other,
+		Driver:              w.connect(t),
+		NormalizeProviderID: w.description().NormalizeProviderID,
+		Config:              newConfig(t, withDisk),
+		Other:               &other,
 		Invalid: map[string]alibaba.InstanceConfig{
 			"an unknown type": newConfig(t, func(s *infrav1.AlibabaMachineSpec) { s.InstanceType = "ecs.g99.large" }),
 			"an unknown zone": newConfig(t, func(s *infrav1.AlibabaMachineSpec) {

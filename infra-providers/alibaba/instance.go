@@ -27,6 +27,11 @@ const providerScheme = "alicloud://"
 // providerID is the one that the kubelet registers the Node with.
 func (d *Driver) providerID(id string) string { return providerScheme + d.region + "." + id }
 
+// normalizeProviderID returns the region and the instance's ID.
+func normalizeProviderID(providerID string) string {
+	return strings.TrimPrefix(providerID, providerScheme)
+}
+
 var instanceIDPattern = regexp.MustCompile(`^i-[0-9a-z]{1,60}$`)
 
 // parseProviderID returns the instance's ID; ok is false for a provider ID that no instance of the region can have.

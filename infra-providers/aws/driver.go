@@ -55,15 +55,16 @@ type Options struct {
 // twice as much.
 func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.AWSMachine, InstanceConfig]{
-		Name:           "aws",
-		NewMachine:     func() *infrav1.AWSMachine { return &infrav1.AWSMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.AWSMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.AWSMachine] { return &infrav1.AWSMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		Account:        toAccount,
-		Alternatives:   alternatives,
-		Offering:       toOffering,
-		Limits:         driver.Limits{PerSecond: 10, Burst: 50},
+		Name:                "aws",
+		NewMachine:          func() *infrav1.AWSMachine { return &infrav1.AWSMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.AWSMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.AWSMachine] { return &infrav1.AWSMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
+		Alternatives:        alternatives,
+		Offering:            toOffering,
+		Limits:              driver.Limits{PerSecond: 10, Burst: 50},
 		Connect: func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return connect(ctx, options, account, credentials)
 		},

@@ -32,9 +32,10 @@ func conformanceEnv(t *testing.T, ec2 env) drivertest.Environment[aws.InstanceCo
 	once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.FailNext(fault) } }
 	other := newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType, s.Subnet.ID = "m7i.xlarge", awsfake.SubnetB })
 	return drivertest.Environment[aws.InstanceConfig]{
-		Driver: ec2.connect(t),
-		Config: newConfig(t, func(*infrav1.AWSMachineSpec) {}),
-		Other:  &other,
+		Driver:              ec2.connect(t),
+		NormalizeProviderID: ec2.description().NormalizeProviderID,
+		Config:              newConfig(t, func(*infrav1.AWSMachineSpec) {}),
+		Other:               &other,
 		Invalid: map[string]aws.InstanceConfig{
 			"an unknown subnet":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
 			"no matching subnet": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "none") }),

@@ -33,6 +33,14 @@ func parseProviderID(providerID string) (id string, ok bool) {
 	return id, instanceIDPattern.MatchString(id)
 }
 
+// normalizeProviderID returns the instance's ID, which is unique over all zones and accounts.
+func normalizeProviderID(providerID string) string {
+	if id, ok := parseProviderID(providerID); ok {
+		return id
+	}
+	return providerID
+}
+
 // toImage converts an image.
 func toImage(found types.Image) driver.Image {
 	return driver.Image{ID: aws.ToString(found.ImageId), Architecture: launch.Architecture(found)}

@@ -54,15 +54,16 @@ type Options struct {
 // permits 25 reads and 10 writes a second of one client, and bursts of 250 and 200.
 func Cloud(options Options) driver.Cloud[*infrav1.AzureMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.AzureMachine, InstanceConfig]{
-		Name:           "azure",
-		NewMachine:     func() *infrav1.AzureMachine { return &infrav1.AzureMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.AzureMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.AzureMachine] { return &infrav1.AzureMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		Account:        toAccount,
-		Alternatives:   alternatives,
-		Offering:       toOffering,
-		Limits:         driver.Limits{PerSecond: 5, Burst: 50},
+		Name:                "azure",
+		NewMachine:          func() *infrav1.AzureMachine { return &infrav1.AzureMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.AzureMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.AzureMachine] { return &infrav1.AzureMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
+		Alternatives:        alternatives,
+		Offering:            toOffering,
+		Limits:              driver.Limits{PerSecond: 5, Burst: 50},
 		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return connect(options, account, credentials)
 		},

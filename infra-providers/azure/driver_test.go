@@ -49,9 +49,10 @@ func conformanceEnv(t *testing.T, arm env) drivertest.Environment[azure.Instance
 	once := func(fault azurefake.Fault) func() { return func() { arm.cloud.FailNext(fault) } }
 	other := newConfig(t, func(s *infrav1.AzureMachineSpec) { everything(s); s.VMSize, s.Zone = "Standard_D4s_v5", "2" })
 	return drivertest.Environment[azure.InstanceConfig]{
-		Driver: arm.connect(t),
-		Config: newConfig(t, everything),
-		Other:  &other,
+		Driver:              arm.connect(t),
+		NormalizeProviderID: arm.description().NormalizeProviderID,
+		Config:              newConfig(t, everything),
+		Other:               &other,
 		Invalid: map[string]azure.InstanceConfig{
 			"an unknown size":   newConfig(t, func(s *infrav1.AzureMachineSpec) { s.VMSize = "Standard_X2" }),
 			"an unknown zone":   newConfig(t, func(s *infrav1.AzureMachineSpec) { s.Zone = "7" }),

@@ -41,6 +41,9 @@ func (d *Driver) parseProviderID(id string) (name string, ok bool) {
 	return d.place.VirtualMachine(path)
 }
 
+// normalizeProviderID returns the provider ID in lower case: names in Azure are the same in any case.
+func normalizeProviderID(providerID string) string { return strings.ToLower(providerID) }
+
 // toInstance converts a virtual machine, without its addresses.
 func (d *Driver) toInstance(vm *armcompute.VirtualMachine) driver.Instance {
 	name := ptr.Deref(vm.Name, "")

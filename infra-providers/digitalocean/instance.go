@@ -30,7 +30,7 @@ func parseProviderID(providerID string) (id int, ok bool) {
 		return 0, false
 	}
 	id, err := strconv.Atoi(digits)
-	return id, err == nil && id > 0
+	return id, err == nil && id > 0 && strconv.Itoa(id) == digits
 }
 
 // toInstance converts a Droplet.

@@ -83,6 +83,10 @@ type Cloud[M Machine, C any] struct {
 	// RemovesInSteps is true for a cloud where every removal takes several calls of Delete, for which an instance that is Stopping
 	// gets StepDue; false for one where only what has failed does. The orphan collector waits for these steps for a while.
 	RemovesInSteps bool
+	// NormalizeProviderID returns the same for every provider ID by which Get finds an instance, and never the same for two
+	// instances; nil for a cloud where Get accepts only the one that lists have. It MUST be a pure function. One that no
+	// instance can have is returned as it is.
+	NormalizeProviderID func(providerID string) string
 	// Account returns the account of a machine.
 	Account func(machine M) Account
 	// Alternatives returns the fallback configurations, in order, where the cloud has no capacity or quota for the

@@ -32,7 +32,7 @@ func parseProviderID(providerID string) (id int64, ok bool) {
 		return 0, false
 	}
 	id, err := strconv.ParseInt(digits, 10, 64)
-	return id, err == nil && id > 0
+	return id, err == nil && id > 0 && strconv.FormatInt(id, 10) == digits
 }
 
 // toImage converts an image.

@@ -40,15 +40,16 @@ type Options struct {
 func Cloud(options Options) driver.Cloud[*infrav1.MetalStackMachine, InstanceConfig] {
 	long := httplimit.NewCloudSeats()
 	return driver.Cloud[*infrav1.MetalStackMachine, InstanceConfig]{
-		Name:           "metalstack",
-		NewMachine:     func() *infrav1.MetalStackMachine { return &infrav1.MetalStackMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.MetalStackMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.MetalStackMachine] { return &infrav1.MetalStackMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		Account:        toAccount,
-		Alternatives:   alternatives,
-		Offering:       toOffering,
-		Limits:         driver.Limits{PerSecond: 5, Burst: 20},
+		Name:                "metalstack",
+		NewMachine:          func() *infrav1.MetalStackMachine { return &infrav1.MetalStackMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.MetalStackMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.MetalStackMachine] { return &infrav1.MetalStackMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
+		Alternatives:        alternatives,
+		Offering:            toOffering,
+		Limits:              driver.Limits{PerSecond: 5, Burst: 20},
 		Connect: func(_ context.Context, account driver.Account, secret driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return connect(options, account, secret, long)
 		},

@@ -42,9 +42,10 @@ func conformanceEnv(t *testing.T, w env, change func(*infrav1.MetalStackMachineS
 	})
 	once := func(status int) func() { return func() { w.cloud.Refuse(status) } }
 	return drivertest.Environment[metalstack.InstanceConfig]{
-		Driver: w.connect(t),
-		Config: with(unchanged),
-		Other:  &other,
+		Driver:              w.connect(t),
+		NormalizeProviderID: metalstack.Cloud(metalstack.Options{}).NormalizeProviderID,
+		Config:              with(unchanged),
+		Other:               &other,
 		Invalid: map[string]metalstack.InstanceConfig{
 			"an unknown size":    with(func(s *infrav1.MetalStackMachineSpec) { s.Size = "huge" }),
 			"an unknown network": with(func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = "gone" }),

@@ -32,6 +32,14 @@ func parseProviderID(providerID string) (id string, ok bool) {
 	return id, ok && split && idPattern.MatchString(partition) && idPattern.MatchString(id)
 }
 
+// normalizeProviderID returns the machine's ID, which is unique over all partitions.
+func normalizeProviderID(providerID string) string {
+	if id, ok := parseProviderID(providerID); ok {
+		return id
+	}
+	return providerID
+}
+
 // toInstance converts a machine that is allocated.
 func toInstance(found *models.V1MachineResponse) driver.Instance {
 	allocation := found.Allocation

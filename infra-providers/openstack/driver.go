@@ -42,14 +42,15 @@ type Options struct {
 func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig] {
 	long := httplimit.NewCloudSeats()
 	return driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig]{
-		Name:           "openstack",
-		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.OpenStackMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.OpenStackMachine] { return &infrav1.OpenStackMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		Account:        toAccount,
-		Alternatives:   alternatives,
-		Offering:       toOffering,
+		Name:                "openstack",
+		NewMachine:          func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.OpenStackMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.OpenStackMachine] { return &infrav1.OpenStackMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
+		Alternatives:        alternatives,
+		Offering:            toOffering,
 		// OpenStack itself has no rate limit; this protects a small control plane.
 		Limits: driver.Limits{PerSecond: 20, Burst: 100},
 		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {

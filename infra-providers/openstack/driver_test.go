@@ -89,11 +89,12 @@ func conformanceEnv(t *testing.T, r *env, spec infrav1.OpenStackMachineSpec) dri
 	otherZone.AvailabilityZone = "zone-b"
 	other := newConfig(t, otherZone)
 	return drivertest.Environment[openstack.InstanceConfig]{
-		Driver:  r.connect(t),
-		Config:  newConfig(t, spec),
-		Other:   &other,
-		Invalid: invalidConfigs(t, spec),
-		NoImage: withoutImage(t, spec),
+		Driver:              r.connect(t),
+		NormalizeProviderID: openstack.Cloud(openstack.Options{}).NormalizeProviderID,
+		Config:              newConfig(t, spec),
+		Other:               &other,
+		Invalid:             invalidConfigs(t, spec),
+		NoImage:             withoutImage(t, spec),
 		ImageOf: func(driver.Instance) string {
 			return fmt.Sprint(r.ServerRequest()["server"].(map[string]any)["imageRef"])
 		},

@@ -48,6 +48,11 @@ func parseProviderID(providerID string) string {
 	return ""
 }
 
+// normalizeProviderID returns the server's ID, which is unique over all regions.
+func normalizeProviderID(providerID string) string {
+	return cmp.Or(parseProviderID(providerID), providerID)
+}
+
 // providerID is that of cloud-provider-openstack: openstack:///<id>, with the region if it is configured so.
 func providerID(server servers.Server) string {
 	return fmt.Sprintf("openstack://%s/%s", server.Metadata[regionKey], server.ID)

@@ -67,18 +67,19 @@ func TestRealConformance(t *testing.T) {
 			attach = p.attach
 		}
 		return drivertest.Environment[openstack.InstanceConfig]{
-			Driver:    d,
-			Config:    newConfig(t, realSpec()),
-			Attach:    attach,
-			Invalid:   invalidConfigs(t, realSpec()),
-			NoImage:   withoutImage(t, realSpec()),
-			ImageOf:   func(created driver.Instance) string { return fmt.Sprint(p.server(created.ID).Image["id"]) },
-			Stop:      func() { p.stop(ours) },
-			Restarts:  func() int { return p.restarts(ours) },
-			Reconnect: connect,
-			Lose:      func() { faults.Lose(openstackfake.Changes) },
-			Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
-			Leftovers: func() []string { return leftovers(t, ours) },
+			Driver:              d,
+			NormalizeProviderID: openstack.Cloud(openstack.Options{}).NormalizeProviderID,
+			Config:              newConfig(t, realSpec()),
+			Attach:              attach,
+			Invalid:             invalidConfigs(t, realSpec()),
+			NoImage:             withoutImage(t, realSpec()),
+			ImageOf:             func(created driver.Instance) string { return fmt.Sprint(p.server(created.ID).Image["id"]) },
+			Stop:                func() { p.stop(ours) },
+			Restarts:            func() int { return p.restarts(ours) },
+			Reconnect:           connect,
+			Lose:                func() { faults.Lose(openstackfake.Changes) },
+			Interrupt:           func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
+			Leftovers:           func() []string { return leftovers(t, ours) },
 		}
 	})
 }

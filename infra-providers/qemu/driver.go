@@ -29,7 +29,8 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, In
 		Config: func(machine *infrav1.QEMUMachine, zone string) (InstanceConfig, error) {
 			return NewInstanceConfig(machine, zone, hostName)
 		},
-		Account: toAccount,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return &Driver{api: on, hostName: hostName}, nil
 		},

@@ -39,14 +39,15 @@ func TestConformance(t *testing.T) {
 		unbridged := newConfig(t, newMachine())
 		unbridged.Bridge = "nobridge0"
 		return drivertest.Environment[qemu.InstanceConfig]{
-			Driver:    connect(t, machines),
-			Config:    newConfig(t, newMachine()),
-			Invalid:   map[string]qemu.InstanceConfig{"no such bridge": unbridged},
-			NoImage:   map[string]qemu.InstanceConfig{"no such image": missing},
-			ImageOf:   func(created driver.Instance) string { return imageOf(machines, created) },
-			Reconnect: func() driver.Driver[qemu.InstanceConfig] { return connect(t, machines) },
-			Leftovers: func() []string { return leftovers(machines) },
-			Write:     func(created driver.Instance, output string) { write(t, machines.Console(created.ID), output) },
+			Driver:              connect(t, machines),
+			NormalizeProviderID: qemu.Cloud(machines, hostName).NormalizeProviderID,
+			Config:              newConfig(t, newMachine()),
+			Invalid:             map[string]qemu.InstanceConfig{"no such bridge": unbridged},
+			NoImage:             map[string]qemu.InstanceConfig{"no such image": missing},
+			ImageOf:             func(created driver.Instance) string { return imageOf(machines, created) },
+			Reconnect:           func() driver.Driver[qemu.InstanceConfig] { return connect(t, machines) },
+			Leftovers:           func() []string { return leftovers(machines) },
+			Write:               func(created driver.Instance, output string) { write(t, machines.Console(created.ID), output) },
 		}
 	})
 }

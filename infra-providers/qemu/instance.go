@@ -24,6 +24,9 @@ const pendingPollInterval, stoppingPollInterval = 5 * time.Second, time.Second
 // providerID is also that of the Node. The machine's ID is unique over all hosts.
 func providerID(hostName, id string) string { return providerIDPrefix + hostName + "/" + id }
 
+// normalizeProviderID returns the ID, as instanceID does.
+func normalizeProviderID(providerID string) string { return path.Base(providerID) }
+
 // instanceID derives the machine's ID from the identity, which makes the creation idempotent.
 func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {

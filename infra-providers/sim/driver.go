@@ -22,14 +22,15 @@ import (
 // Cloud returns the description of the simulated cloud of a hypervisor. It needs no credentials and has no regions.
 func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.SimMachine, InstanceConfig]{
-		Name:           "sim",
-		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		Offering:       toOffering,
-		NoCredentials:  true,
-		Account:        toAccount,
+		Name:                "sim",
+		NewMachine:          func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.SimMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		Offering:            toOffering,
+		NoCredentials:       true,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			return &Driver{api: on}, nil
 		},

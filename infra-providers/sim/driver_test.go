@@ -39,9 +39,10 @@ func openHypervisor(t *testing.T) *hypervisor.Hypervisor {
 func newEnv(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.Environment[sim.InstanceConfig] {
 	t.Helper()
 	return drivertest.Environment[sim.InstanceConfig]{
-		Driver:    connect(t, hosts),
-		Config:    newConfig(t, &infrav1.SimMachine{}),
-		Reconnect: func() driver.Driver[sim.InstanceConfig] { return connect(t, hosts) },
+		Driver:              connect(t, hosts),
+		NormalizeProviderID: sim.Cloud(hosts).NormalizeProviderID,
+		Config:              newConfig(t, &infrav1.SimMachine{}),
+		Reconnect:           func() driver.Driver[sim.InstanceConfig] { return connect(t, hosts) },
 		Leftovers: func() (left []string) {
 			for _, instance := range hosts.List() {
 				left = append(left, instance.ID)

@@ -18,6 +18,9 @@ const providerIDPrefix = "sim:///"
 // providerID is also that of the Node. The instance's ID is unique over all zones.
 func providerID(zone, id string) string { return providerIDPrefix + zone + "/" + id }
 
+// normalizeProviderID returns the ID, as instanceID does.
+func normalizeProviderID(providerID string) string { return path.Base(providerID) }
+
 // instanceID derives the instance's ID from the identity, which makes the creation idempotent.
 func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {

@@ -25,9 +25,10 @@ func (w *env) conformance() drivertest.Environment[vsphere.InstanceConfig] {
 	invalid := func(change func(*infrav1.VSphereMachineSpec)) vsphere.InstanceConfig { return w.config("", change) }
 	other := w.config("DC0_C1", func(spec *infrav1.VSphereMachineSpec) { spec.CPUs, spec.AntiAffinityGroup = 4, "web" })
 	return drivertest.Environment[vsphere.InstanceConfig]{
-		Driver: w.connect(),
-		Config: w.config("DC0_C0", func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" }),
-		Other:  &other,
+		Driver:              w.connect(),
+		NormalizeProviderID: vsphere.Cloud(w.pool).NormalizeProviderID,
+		Config:              w.config("DC0_C0", func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" }),
+		Other:               &other,
 		Invalid: map[string]vsphere.InstanceConfig{
 			"an unknown folder":            invalid(func(spec *infrav1.VSphereMachineSpec) { spec.Folder = "nope" }),
 			"an unknown cluster":           invalid(func(spec *infrav1.VSphereMachineSpec) { spec.ComputeCluster = "nope" }),

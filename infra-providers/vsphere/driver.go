@@ -30,15 +30,16 @@ import (
 // Cloud describes vSphere. The caller closes the sessions at the end.
 func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, InstanceConfig] {
 	return driver.Cloud[*infrav1.VSphereMachine, InstanceConfig]{
-		Name:           "vsphere",
-		NewMachine:     func() *infrav1.VSphereMachine { return &infrav1.VSphereMachine{} },
-		NewMachineList: func() driver.MachineList { return &infrav1.VSphereMachineList{} },
-		NewTemplate:    func() driver.Template[*infrav1.VSphereMachine] { return &infrav1.VSphereMachineTemplate{} },
-		Config:         NewInstanceConfig,
-		RemovesInSteps: true,
-		Account:        toAccount,
-		Offering:       toOffering,
-		Limits:         driver.Limits{PerSecond: 20, Burst: 40},
+		Name:                "vsphere",
+		NewMachine:          func() *infrav1.VSphereMachine { return &infrav1.VSphereMachine{} },
+		NewMachineList:      func() driver.MachineList { return &infrav1.VSphereMachineList{} },
+		NewTemplate:         func() driver.Template[*infrav1.VSphereMachine] { return &infrav1.VSphereMachineTemplate{} },
+		Config:              NewInstanceConfig,
+		RemovesInSteps:      true,
+		Account:             toAccount,
+		NormalizeProviderID: normalizeProviderID,
+		Offering:            toOffering,
+		Limits:              driver.Limits{PerSecond: 20, Burst: 40},
 		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[InstanceConfig], error) {
 			found, err := login(account, credentials, os.Getenv)
 			if err != nil {

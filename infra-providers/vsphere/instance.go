@@ -39,6 +39,9 @@ func instanceID(id driver.Identity) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("drover.io/"+string(id.UID))).String()
 }
 
+// normalizeProviderID returns the provider ID in lower case: a UUID is the same in any case.
+func normalizeProviderID(providerID string) string { return strings.ToLower(providerID) }
+
 // parse reads the record and the plan in a virtual machine. Only a virtual machine that has the UUID of its record is
 // ours: copies of it carry the record too.
 func parse(vm vcenter.VM) (setup.VM, driver.Identity, error) {

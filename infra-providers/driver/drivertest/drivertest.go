@@ -36,6 +36,8 @@ type Environment[C any] struct {
 	// NoImage are those whose image does not exist or is not the only one, by the cause.
 	NoImage map[string]C
 
+	// NormalizeProviderID is that of the driver.Cloud.
+	NormalizeProviderID func(providerID string) string
 	// Reconnect returns a driver as another process would have, without any memory of earlier calls, and with the same clock.
 	Reconnect func() driver.Driver[C]
 	// Lose makes the next call that changes something take effect and its answer get lost.
@@ -99,6 +101,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
 		"cleans up a creation that failed half-way":               createInterrupted[C],
 		"finishes a creation that failed half-way":                createResumed[C],
 		"finds an instance by its provider ID alone":              adopt[C],
+		"normalizes every provider ID that it accepts":            normalizeProviderIDs[C],
 		"returns NotFound only when there is no instance":         missing[C],
 		"touches nothing of another machine or cluster":           foreign[C],
 		"deletes everything, and may be called again":             deleteTwice[C],

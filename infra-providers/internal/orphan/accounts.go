@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 		var things []Resource
 		var cost int
 		err := c.inTurn(ctx, func() (err error) {
-			things, cost, err = everything(ctx, connected, left)
+			things, cost, err = c.everything(ctx, connected, left)
 			return err
 		})
 		if err != nil {
@@ -133,7 +134,7 @@ func (c *Collector[M, C]) inTurn(ctx context.Context, call func() error) error {
 // everything lists what is ours in one account, up to a maximum, and returns the cost of what it read. In an account whose
 // credentials are those of one namespace, that is only what belongs to the namespace: its server could return any tags of others.
 // What has no known owner counts as the namespace's.
-func everything[C any](ctx context.Context, connected account.Account[C], most int) (all []Resource, cost int, err error) {
+func (c *Collector[M, C]) everything(ctx context.Context, connected account.Account[C], most int) (all []Resource, cost int, err error) {
 	count := func(one int, err error) error {
 		if cost += one; err == nil && cost > most {
 			return errTooMany
@@ -157,8 +158,9 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		if made.State == driver.Terminated || made.State == driver.Stopping && !made.StepDue {
 			continue
 		}
-		instances[made.Identity.UID] = append(instances[made.Identity.UID], made.ProviderID)
-		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created})
+		id := c.normalize(made.ProviderID)
+		instances[made.Identity.UID] = append(instances[made.Identity.UID], id)
+		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created, Instances: []string{id}})
 	}
 	if connected.AttachedObjects == nil {
 		return all, cost, nil
@@ -167,7 +169,11 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		if err := count(thing.Cost(), err); err != nil {
 			return nil, 0, fmt.Errorf("listing what is beside instances: %w", err)
 		}
-		keep(Resource{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: instances[thing.Identity.UID]})
+		beside := slices.Clone(instances[thing.Identity.UID])
+		if id := c.normalize(thing.Identity.ProviderID); id != "" {
+			beside = append(beside, id)
+		}
+		keep(Resource{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: beside})
 	}
 	return all, cost, nil
 }

@@ -20,6 +20,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/account"
 	"drover.io/runtime/logtest"
 )
 
@@ -211,5 +212,34 @@ func TestListOfLongTextsIsAborted(t *testing.T) {
 	}
 	if shown > 200 {
 		t.Errorf("%d MiB were read", shown)
+	}
+}
+
+// TestWhatIsBesideInstances: an object is beside the instances that have its UID, and the one that its own tags name.
+func TestWhatIsBesideInstances(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	uid := f.createOrphan("lost")
+	port := driver.AttachedObject{Kind: "port", ID: "p", Identity: driver.Identity{UID: uid, Name: "lost", ProviderID: otherForm + "named", Owner: f.owner()}}
+	found, _, err := f.everything(t.Context(), account.Account[fake.Config]{Direct: f.cloud, AttachedObjects: attachedObjects{port}}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{f.cloud.Snapshot().Instances[uid].ProviderID, "named"}
+	if len(found) != 2 || !slices.Equal(found[0].Instances, want[:1]) || !slices.Equal(found[1].Instances, want) {
+		t.Errorf("got %+v, want an instance and a port beside %q", found, want)
+	}
+}
+
+// attachedObjects lists itself.
+type attachedObjects []driver.AttachedObject
+
+func (a attachedObjects) AttachedObjects(context.Context, driver.Owner) iter.Seq2[driver.AttachedObject, error] {
+	return func(yield func(driver.AttachedObject, error) bool) {
+		for _, object := range a {
+			if !yield(object, nil) {
+				return
+			}
+		}
 	}
 }

@@ -146,7 +146,6 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if err := c.observe(ctx, &in); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
-	failures = append(failures, c.resolve(ctx, in, accounts))
 	c.markElsewhere(in, accounts)
 	if in.Clusters, err = c.clusterStates(ctx, in, clusters); err != nil {
 		return errors.Join(append(failures, err)...)
@@ -270,10 +269,10 @@ func (c *Collector[M, C]) confirm(ctx context.Context, thing Resource) (bool, er
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("confirming machine %q: %w", thing.Identity.Name, err)
 	}
-	if err == nil && claimOf(machine).covers(thing) {
+	if err == nil && c.claimOf(machine).covers(thing) {
 		return false, nil
 	}
-	references, err := references(ctx, c.Live, owner.Namespace)
+	references, err := c.references(ctx, c.Live, owner.Namespace)
 	if err != nil {
 		return false, fmt.Errorf("confirming that no Machine refers to it: %w", err)
 	}

@@ -105,6 +105,9 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
+		NormalizeProviderID: func(id string) string {
+			return strings.TrimPrefix(id, otherForm)
+		},
 		Account: func(m *infrav1.SimMachine) driver.Account {
 			if strings.HasPrefix(m.Spec.InstanceType, secretPrefix) {
 				return driver.Account{SecretName: m.Spec.InstanceType}
@@ -117,7 +120,7 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 			}
 			switch at.Region {
 			case "":
-				return withoutProvisioner{otherForms{f.cloud}, f.cloud}, nil
+				return withoutProvisioner{f.cloud, f.cloud}, nil
 			case f.elsewhereZone():
 				return f.elsewhere, nil
 			default: // another test's: they share the API server
@@ -176,14 +179,6 @@ type withoutProvisioner struct {
 // otherForm begins a form of a provider ID that the cloud accepts and never returns.
 const otherForm = "other-form:"
 
-// otherForms is a cloud that accepts it.
-type otherForms struct{ driver.Driver[fake.Config] }
-
-func (o otherForms) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	id.ProviderID = strings.TrimPrefix(id.ProviderID, otherForm)
-	return o.Driver.Get(ctx, id)
-}
-
 // secretPrefix begins the names of the Secrets that machines name in place of an instance type.
 const secretPrefix = "secret-"
 
@@ -205,7 +200,13 @@ func (f *fixture) lost(name string) types.UID { return types.UID(f.home.Namespac
 // createOrphan creates an instance that no machine owns.
 func (f *fixture) createOrphan(name string) types.UID {
 	f.Helper()
-	id := driver.Identity{UID: f.lost(name), Name: name, Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
+	return f.createLeft(name, f.lost(name))
+}
+
+// createLeft creates an instance of a machine that was removed.
+func (f *fixture) createLeft(name string, uid types.UID) types.UID {
+	f.Helper()
+	id := driver.Identity{UID: uid, Name: name, Owner: f.owner()}
 	if _, err := f.cloud.Create(f.Context(), driver.CreateRequest[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
 		f.Fatal(err)
 	}
@@ -458,7 +459,7 @@ func TestListsWhatIsHalfRemoved(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			found, _, err := everything(t.Context(), connected, 10)
+			found, _, err := f.everything(t.Context(), connected, 10)
 			if err != nil {
 				t.Fatal(err)
 			}

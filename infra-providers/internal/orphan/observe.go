@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
@@ -115,58 +115,35 @@ func (c *Collector[M, C]) observe(ctx context.Context, in *Input) (err error) {
 	in.Claims = map[types.NamespacedName]Claim{}
 	err = c.each(ctx, c.Cloud.NewMachineList(), func(item runtime.Object) {
 		machine := item.(M)
-		in.Claims[client.ObjectKeyFromObject(machine)] = claimOf(machine)
+		in.Claims[client.ObjectKeyFromObject(machine)] = c.claimOf(machine)
 	})
 	if err != nil {
 		return fmt.Errorf("listing machines: %w", err)
 	}
-	in.References, err = references(ctx, c.Client, "")
+	in.References, err = c.references(ctx, c.Client, "")
 	return err
 }
 
-// resolve gives the claims the provider IDs that lists have. A cloud may accept other forms of them, such as one without its region,
-// and an instance would be a duplicate of itself. Only what has a machine's name and not its provider ID is read for this.
-func (c *Collector[M, C]) resolve(ctx context.Context, in Input, accounts map[string]*listed[C]) error {
-	unread := map[string][]Resource{}
-	for _, thing := range in.Resources {
-		claim := in.Claims[thing.machine()]
-		if claim.Unread || !in.isAnother(thing) {
-			continue
-		}
-		claim.Unread = true
-		in.Claims[thing.machine()] = claim
-		holder := accounts[thing.Account].holder()
-		unread[holder] = append(unread[holder], thing)
+// claimOf is what a machine may own.
+func (c *Collector[M, C]) claimOf(machine M) Claim {
+	claim := Claim{UIDs: []types.UID{machine.GetUID()}, ProviderID: c.normalize(machine.GetProviderID())}
+	if before := machine.GetAnnotations()[infrav1.IdentityAnnotation]; before != "" {
+		claim.UIDs = append(claim.UIDs, types.UID(before))
 	}
-	var mu sync.Mutex
-	return concurrently(ctx, unread, func(ctx context.Context, thing Resource) error {
-		mu.Lock()
-		claim := in.Claims[thing.machine()]
-		mu.Unlock()
-		id := thing.Identity
-		id.ProviderID = claim.ProviderID
-		var found driver.Instance
-		err := c.inTurn(ctx, func() (err error) {
-			found, err = accounts[thing.Account].cloud.Get(ctx, id)
-			return err
-		})
-		switch {
-		case driver.IsNotFound(err), driver.IsNotOwned(err):
-			found.ProviderID = id.ProviderID
-		case err != nil:
-			return fmt.Errorf("reading instance %q of machine %q: %w", id.ProviderID, id.Name, err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		claim.ProviderID, claim.Unread = found.ProviderID, false
-		in.Claims[thing.machine()] = claim
-		return nil
-	})
+	return claim
+}
+
+// normalize returns the form in which provider IDs are compared.
+func (c *Collector[M, C]) normalize(providerID string) string {
+	if c.Cloud.NormalizeProviderID == nil || providerID == "" {
+		return providerID
+	}
+	return c.Cloud.NormalizeProviderID(providerID)
 }
 
 // references returns the instances that the Machines of a namespace refer to; of all without a namespace. An instance
 // whose infrastructure machine was removed by force still has a Node, which only its Machine names.
-func references(ctx context.Context, from client.Reader, namespace string) (map[Reference]bool, error) {
+func (c *Collector[M, C]) references(ctx context.Context, from client.Reader, namespace string) (map[Reference]bool, error) {
 	list := &clusterv1.MachineList{}
 	if err := from.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
@@ -174,7 +151,7 @@ func references(ctx context.Context, from client.Reader, namespace string) (map[
 	all := map[Reference]bool{}
 	for _, machine := range list.Items {
 		if machine.Spec.ProviderID != "" {
-			all[Reference{machine.Namespace, machine.Spec.ClusterName, machine.Spec.ProviderID}] = true
+			all[Reference{machine.Namespace, machine.Spec.ClusterName, c.normalize(machine.Spec.ProviderID)}] = true
 		}
 	}
 	return all, nil

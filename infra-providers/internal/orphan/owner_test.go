@@ -6,6 +6,7 @@ package orphan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
@@ -14,7 +15,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,10 +42,15 @@ func (f *fixture) elect(after time.Duration) {
 
 // refer makes a Machine of a Cluster that refers to the instance of a lost machine.
 func (f *fixture) refer(name, cluster string) {
+	f.referTo(f.cloud.Snapshot().Instances[f.lost(name)].ProviderID, name, cluster)
+}
+
+// referTo makes a Machine of a Cluster that has a provider ID.
+func (f *fixture) referTo(providerID, name, cluster string) {
 	f.create(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: name + "-of-" + cluster},
 		Spec: clusterv1.MachineSpec{
-			ClusterName: cluster, ProviderID: f.cloud.Snapshot().Instances[f.lost(name)].ProviderID,
+			ClusterName: cluster, ProviderID: providerID,
 			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("data")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: name},
 		},
@@ -182,62 +187,81 @@ func (f *fixture) adopt(name, providerID string) {
 	}
 }
 
-// TestProviderIDsHaveOtherForms: an instance that its machine names in another form than the cloud is no duplicate and no orphan, also
-// while it cannot be read, and a duplicate of it is still one.
+// TestProviderIDsHaveOtherForms: an instance that its machine, or its Machine, names in another form than the cloud is no duplicate
+// and no orphan, and what else has its name still is.
 func TestProviderIDsHaveOtherForms(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		// earlier is true where the tags have the UID of an earlier machine of the name.
 		earlier bool
-		fails   bool
-		// copied is true where there is a second instance.
-		copied bool
-		want   string
+		// forced is true where the machine was removed by force, and its Machine was not.
+		forced bool
+		// late is true where the cache is behind, so that only a live read shows what names the instance.
+		late bool
+		// other creates another instance of the name, and returns its provider ID; nil for none.
+		other func(f *fixture, kept string) string
+		// want is the reason of the event, which is of the other instance if there is one; empty for no event.
+		want string
 	}{
-		"the machine's":                             {},
-		"the machine's, which cannot be read":       {fails: true},
-		"an earlier machine's":                      {earlier: true},
-		"an earlier machine's, that cannot be read": {earlier: true, fails: true},
-		"the machine's, and a second one":           {copied: true, want: "DuplicateInstance"},
+		"the machine's":                     {},
+		"an earlier machine's":              {earlier: true},
+		"an earlier machine's, found late":  {earlier: true, late: true, want: "OrphanFound"},
+		"a Machine's":                       {earlier: true, forced: true},
+		"a Machine's, found late":           {earlier: true, forced: true, late: true, want: "OrphanFound"},
+		"the machine's, beside a second":    {other: func(f *fixture, kept string) string { return f.cloud.Copy(kept) }, want: "DuplicateInstance"},
+		"the machine's, beside an earlier":  {other: createEarlier, want: "OrphanFound"},
+		"an earlier's, beside another like": {earlier: true, other: createEarlier, want: "OrphanFound"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, usual)
-			var uid types.UID
-			if test.earlier {
-				uid = f.createOrphan("kept")
-				f.create(&infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: "kept"}})
-			} else {
-				uid = f.createOwned("kept")
+			kept := f.createNamed(test.earlier, test.forced)
+			id := ""
+			if test.other != nil {
+				id = test.other(f, kept.ProviderID)
 			}
-			kept := f.cloud.Snapshot().Instances[uid].ProviderID
-			f.adopt("kept", otherForm+kept)
-			instances, duplicate := []string{kept}, ""
-			if test.copied {
-				duplicate = f.cloud.Copy(kept)
-				instances = append(instances, duplicate)
+			f.hidden = test.late
+			f.sweep(4)
+			if _, err := f.cloud.Get(t.Context(), kept); err != nil {
+				t.Errorf("its instance: %v", err)
 			}
-			if test.fails {
-				f.fault = failing("get", errors.New("internal error"))
+			events := ""
+			for event := f.nextEvent(); event != ""; event = f.nextEvent() {
+				events += event + "\n"
 			}
-			for range 4 {
-				f.now = f.now.Add(21 * time.Minute)
-				if err := f.Sweep(t.Context()); (err != nil) != test.fails {
-					t.Errorf("a sweep returned %v", err)
-				}
-			}
-			f.fault = nil
-			for _, id := range instances {
-				if _, err := f.cloud.Get(t.Context(), driver.Identity{UID: uid, Name: "kept", ProviderID: id, Owner: f.owner()}); err != nil {
-					t.Errorf("instance %q: %v", id, err)
-				}
-			}
-			event := f.nextEvent()
-			if (event != "") != (test.want != "") || !strings.Contains(event, test.want) || !strings.Contains(event, duplicate) {
-				t.Errorf("got event %q, want %q", event, test.want)
+			ofKept := strings.Contains(events, fmt.Sprintf("instance %q", kept.ProviderID))
+			if !strings.Contains(events, test.want) || !strings.Contains(events, id) || ofKept != test.late || test.want == "" && events != "" {
+				t.Errorf("got events %q, want %q of %q", events, test.want, id)
 			}
 		})
 	}
+}
+
+// createNamed creates an instance that a machine of its name, or only a Machine, names in another form than the cloud.
+func (f *fixture) createNamed(earlier, forced bool) driver.Identity {
+	f.Helper()
+	create := f.createOwned
+	if earlier {
+		create = f.createOrphan
+	}
+	kept := driver.Identity{UID: create("kept"), Name: "kept", Owner: f.owner()}
+	kept.ProviderID = f.cloud.Snapshot().Instances[kept.UID].ProviderID
+	if forced {
+		f.referTo(otherForm+kept.ProviderID, "kept", "home")
+		return kept
+	}
+	if earlier {
+		f.create(&infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: "kept"}})
+	}
+	f.adopt("kept", otherForm+kept.ProviderID)
+	return kept
+}
+
+// createEarlier creates what an earlier machine of the name left.
+func createEarlier(f *fixture, _ string) string {
+	f.Helper()
+	uid := f.createLeft("kept", "earlier")
+	return f.cloud.Snapshot().Instances[uid].ProviderID
 }
 
 func (f *fixture) owner() driver.Owner {

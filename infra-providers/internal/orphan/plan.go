@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
@@ -27,8 +26,8 @@ type Resource struct {
 	ID       string
 	Identity driver.Identity
 	Created  time.Time
-	// Instances are the provider IDs of the instances that it is beside, as far as they are there; nothing for an
-	// instance itself. Who deletes it by its Identity deletes these too.
+	// Instances are the normalized provider IDs of the instance that it is, or of those that it is beside, as far as they
+	// are there. Who deletes it by its Identity deletes these too.
 	Instances []string
 	// Copy is true for what others made from a resource of the machine; see driver.AttachedObject.
 	Copy bool
@@ -44,15 +43,10 @@ func (f Resource) machine() types.NamespacedName {
 	return types.NamespacedName{Namespace: f.Identity.Owner.Namespace, Name: f.Identity.Name}
 }
 
-// instances are the provider IDs of what it is, or is beside.
-func (f Resource) instances() []string {
-	return append(slices.Clone(f.Instances), f.Identity.ProviderID)
-}
-
 // referred reports whether a Machine of the Cluster in the tags refers to it, or to what it is beside.
 func (f Resource) referred(references map[Reference]bool) bool {
 	owner := f.Identity.Owner
-	for _, id := range f.instances() {
+	for _, id := range f.Instances {
 		if references[Reference{owner.Namespace, owner.Name, id}] {
 			return true
 		}
@@ -94,14 +88,11 @@ var classes = []Class{ClassOwned, ClassForeign, ClassClusterMissing, ClassDuplic
 type Claim struct {
 	// UIDs are its own and the one that it had when its instance was requested.
 	UIDs []types.UID
-	// ProviderID is its instance's; empty before there is one.
+	// ProviderID is its instance's, normalized; empty before there is one.
 	ProviderID string
-	// Unread is true while it is not known which of the instances that were listed ProviderID names: then it covers everything
-	// that has the machine's name.
-	Unread bool
 }
 
-// Reference is an instance that a Machine of Cluster API refers to.
+// Reference is an instance that a Machine of Cluster API refers to, by its normalized provider ID.
 type Reference struct{ Namespace, Cluster, ProviderID string }
 
 // ClusterState is what is known of a Cluster.
@@ -234,25 +225,15 @@ func (in Input) isOwned(thing Resource) bool {
 // isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another.
 func (in Input) isDuplicate(thing Resource) bool {
 	claim := in.Claims[thing.machine()]
-	return in.isAnother(thing) && !claim.Unread && claim.covers(thing)
-}
-
-// isAnother reports whether a resource is an instance with the name of a machine that has another provider ID.
-func (in Input) isAnother(thing Resource) bool {
-	id := in.Claims[thing.machine()].ProviderID
-	return thing.Kind == instance && !thing.referred(in.References) && id != "" && id != thing.Identity.ProviderID
+	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && !claim.names(thing) && claim.covers(thing)
 }
 
 // covers reports whether a machine has to do with what has its name.
 func (c Claim) covers(thing Resource) bool {
-	return c.Unread || slices.Contains(c.UIDs, thing.Identity.UID) || c.ProviderID != "" && slices.Contains(thing.instances(), c.ProviderID)
+	return slices.Contains(c.UIDs, thing.Identity.UID) || c.names(thing)
 }
 
-// claimOf is what a machine may own.
-func claimOf(machine driver.Machine) Claim {
-	claim := Claim{UIDs: []types.UID{machine.GetUID()}, ProviderID: machine.GetProviderID()}
-	if before := machine.GetAnnotations()[infrav1.IdentityAnnotation]; before != "" {
-		claim.UIDs = append(claim.UIDs, types.UID(before))
-	}
-	return claim
+// names reports whether the provider ID of a machine is that of an instance, or of one that something is beside.
+func (c Claim) names(thing Resource) bool {
+	return c.ProviderID != "" && slices.Contains(thing.Instances, c.ProviderID)
 }

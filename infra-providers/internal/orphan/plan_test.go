@@ -23,13 +23,13 @@ func TestPlan(t *testing.T) {
 	of := func(id, machine, cluster string, changes ...func(*Resource)) Resource {
 		found := Resource{Kind: instance, ID: id, Created: now.Add(-time.Hour), Identity: driver.Identity{
 			UID: types.UID(machine + "-uid"), Name: machine, ProviderID: id, Owner: owner(cluster),
-		}}
+		}, Instances: []string{id}}
 		for _, change := range changes {
 			change(&found)
 		}
 		return found
 	}
-	disk := func(f *Resource) { f.Kind, f.Identity.ProviderID = "disk", "" }
+	disk := func(f *Resource) { f.Kind, f.Identity.ProviderID, f.Instances = "disk", "", nil }
 	long, short := now.Add(-30*time.Minute), now.Add(-time.Minute)
 	known := func(ids ...string) map[string]time.Time {
 		all := map[string]time.Time{}
@@ -48,7 +48,6 @@ func TestPlan(t *testing.T) {
 		"keeps what a machine owns by UID from before":       {[]Resource{of("a", "moved", "home", func(f *Resource) { f.Identity.UID = "before" })}, known("a"), 5, []Class{ClassOwned}},
 		"keeps what a machine owns by provider ID":           {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.UID = "another" })}, known("made-id"), 5, []Class{ClassOwned}},
 		"keeps a disk of what a machine owns by provider ID": {[]Resource{of("a", "made", "home", disk, func(f *Resource) { f.Identity.UID, f.Instances = "another", []string{"made-id"} })}, known("a"), 5, []Class{ClassOwned}},
-		"keeps what may be an unread machine's":              {[]Resource{of("a", "unread", "home"), of("b", "unread", "home", func(f *Resource) { f.Identity.UID = "another" }), of("c", "unread", "home", disk)}, known("a", "b", "c"), 5, []Class{ClassOwned, ClassOwned, ClassOwned}},
 		"keeps a disk of a machine":                          {[]Resource{of("a", "made", "home", disk)}, known("a"), 5, []Class{ClassOwned}},
 		"keeps a machine's of a Cluster that moved":          {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.Owner.UID = "old" })}, known("made-id"), 5, []Class{ClassOwned}},
 		"keeps what a Machine refers to":                     {[]Resource{of("referred", "lost", "home")}, known("referred"), 5, []Class{ClassOwned}},
@@ -86,7 +85,6 @@ func TestPlan(t *testing.T) {
 				Claims: map[types.NamespacedName]Claim{
 					{Namespace: "team", Name: "making"}: {UIDs: []types.UID{"making-uid"}},
 					{Namespace: "team", Name: "made"}:   {UIDs: []types.UID{"made-uid"}, ProviderID: "made-id"},
-					{Namespace: "team", Name: "unread"}: {UIDs: []types.UID{"unread-uid"}, ProviderID: "other-form", Unread: true},
 					{Namespace: "team", Name: "moved"}:  {UIDs: []types.UID{"now", "before"}},
 				},
 				References: map[Reference]bool{{"team", "home", "referred"}: true},
