@@ -155,7 +155,7 @@ func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 	if !vm.DeletionTimestamp.IsZero() {
 		return driver.Stopping
 	}
-	switch vm.Status.PrintableStatus {
+	switch statusOf(vm) {
 	case virtv1.VirtualMachineStatusRunning, virtv1.VirtualMachineStatusMigrating:
 		if running == nil || running.ended { // it has ended since, or is about to
 			return driver.Pending
@@ -178,6 +178,16 @@ func toState(vm *virtv1.VirtualMachine, running *observed) driver.State {
 	}
 }
 
+// statusOf returns the status of a VirtualMachine. One whose strategy was set to Halted is Stopping before KubeVirt says so.
+func statusOf(vm *virtv1.VirtualMachine) virtv1.VirtualMachinePrintableStatus {
+	status := vm.Status.PrintableStatus
+	strategy, err := vm.RunStrategy()
+	if err == nil && strategy == virtv1.RunStrategyHalted && (status == virtv1.VirtualMachineStatusRunning || status == virtv1.VirtualMachineStatusMigrating) {
+		return virtv1.VirtualMachineStatusStopping
+	}
+	return status
+}
+
 // willStart reports whether KubeVirt starts a virtual machine that does not run, without being asked to. With Once it does as long
 // as nothing runs or has run: the VirtualMachineInstance remains.
 func willStart(strategy virtv1.VirtualMachineRunStrategy, running *observed) bool {
@@ -196,15 +206,15 @@ var problems = []string{string(corev1.PodScheduled), string(virtv1.VirtualMachin
 
 // toMessage returns what KubeVirt reports about a VirtualMachine that does not run: lack of capacity is ErrorUnschedulable.
 func toMessage(vm *virtv1.VirtualMachine, running *observed) string {
-	status, cause := string(vm.Status.PrintableStatus), toCause(vm, running)
-	switch vm.Status.PrintableStatus {
+	status, cause := statusOf(vm), toCause(vm, running)
+	switch status {
 	case virtv1.VirtualMachineStatusStarting, virtv1.VirtualMachineStatusRunning, virtv1.VirtualMachineStatusTerminating:
 		status = ""
 	}
 	if status == "" || cause == "" {
-		return requesterror.Truncate(status + cause)
+		return requesterror.Truncate(string(status) + cause)
 	}
-	return requesterror.Truncate(status + ": " + cause)
+	return requesterror.Truncate(string(status) + ": " + cause)
 }
 
 // toCause returns the message of the condition that a VirtualMachine waits for.

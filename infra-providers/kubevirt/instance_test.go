@@ -43,6 +43,8 @@ func TestStates(t *testing.T) {
 		"has an empty disk and starts":        {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyOnce, nil, driver.Pending, "Stopped"},
 		"was stopped":                         {virtv1.VirtualMachineStatusStopped, virtv1.RunStrategyHalted, nil, driver.Stopped, "Stopped"},
 		"is being stopped":                    {virtv1.VirtualMachineStatusStopping, virtv1.RunStrategyHalted, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopping"},
+		"was stopped a moment ago":            {virtv1.VirtualMachineStatusRunning, virtv1.RunStrategyHalted, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopping"},
+		"was stopped while it is migrated":    {virtv1.VirtualMachineStatusMigrating, virtv1.RunStrategyHalted, &virtv1.VirtualMachineInstance{}, driver.Stopped, "Stopping"},
 		"is stopped and started":              {virtv1.VirtualMachineStatusStopping, virtv1.RunStrategyAlways, &virtv1.VirtualMachineInstance{}, driver.Pending, "Stopping"},
 		"has a status of a newer KubeVirt":    {"Teleporting", virtv1.RunStrategyAlways, nil, driver.Pending, "Teleporting"},
 		"crashes with an empty disk":          {virtv1.VirtualMachineStatusCrashLoopBackOff, virtv1.RunStrategyOnce, &virtv1.VirtualMachineInstance{}, driver.Stopped, "CrashLoopBackOff"},
