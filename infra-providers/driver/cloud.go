@@ -84,8 +84,8 @@ type Cloud[M Machine, C any] struct {
 	// gets StepDue; false for one where only what has failed does. The orphan collector waits for these steps for a while.
 	RemovesInSteps bool
 	// NormalizeProviderID returns the same for every provider ID by which Get finds an instance, and never the same for two
-	// instances; nil for a cloud where Get accepts only the one that lists have. It MUST be a pure function. One that no
-	// instance can have is returned as it is.
+	// instances; nil for a cloud where Get accepts only the one that lists have. It MUST be a pure function. What it returns for
+	// one that no instance can have does not matter.
 	NormalizeProviderID func(providerID string) string
 	// Account returns the account of a machine.
 	Account func(machine M) Account

@@ -48,9 +48,9 @@ func parseProviderID(providerID string) string {
 	return ""
 }
 
-// normalizeProviderID returns the server's ID, which is unique over all regions.
+// normalizeProviderID returns the server's ID, which is unique over all regions, and a UUID that Nova finds in any case.
 func normalizeProviderID(providerID string) string {
-	return cmp.Or(parseProviderID(providerID), providerID)
+	return strings.ToLower(cmp.Or(parseProviderID(providerID), providerID))
 }
 
 // providerID is that of cloud-provider-openstack: openstack:///<id>, with the region if it is configured so.

@@ -160,7 +160,10 @@ func (c *Collector[M, C]) everything(ctx context.Context, connected account.Acco
 		}
 		id := c.normalize(made.ProviderID)
 		instances[made.Identity.UID] = append(instances[made.Identity.UID], id)
-		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created, Instances: []string{id}})
+		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created, ProviderID: id})
+	}
+	for i, made := range all {
+		all[i].Instances = instances[made.Identity.UID]
 	}
 	if connected.AttachedObjects == nil {
 		return all, cost, nil
@@ -169,11 +172,16 @@ func (c *Collector[M, C]) everything(ctx context.Context, connected account.Acco
 		if err := count(thing.Cost(), err); err != nil {
 			return nil, 0, fmt.Errorf("listing what is beside instances: %w", err)
 		}
-		beside := slices.Clone(instances[thing.Identity.UID])
-		if id := c.normalize(thing.Identity.ProviderID); id != "" {
-			beside = append(beside, id)
-		}
+		beside := c.instancesOf(thing.Identity, instances[thing.Identity.UID])
 		keep(Resource{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: beside})
 	}
 	return all, cost, nil
+}
+
+// instancesOf returns the instances that an attached object is beside: those with its UID, and the one that its own tags name.
+func (c *Collector[M, C]) instancesOf(id driver.Identity, sameUID []string) []string {
+	if id.ProviderID == "" {
+		return sameUID
+	}
+	return append(slices.Clone(sameUID), c.normalize(id.ProviderID))
 }

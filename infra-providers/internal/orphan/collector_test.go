@@ -106,7 +106,7 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
 		NormalizeProviderID: func(id string) string {
-			return strings.TrimPrefix(id, otherForm)
+			return "normal:" + strings.TrimPrefix(id, otherForm)
 		},
 		Account: func(m *infrav1.SimMachine) driver.Account {
 			if strings.HasPrefix(m.Spec.InstanceType, secretPrefix) {

@@ -26,8 +26,10 @@ type Resource struct {
 	ID       string
 	Identity driver.Identity
 	Created  time.Time
-	// Instances are the normalized provider IDs of the instance that it is, or of those that it is beside, as far as they
-	// are there. Who deletes it by its Identity deletes these too.
+	// ProviderID is an instance's, normalized; empty for what is beside one.
+	ProviderID string
+	// Instances are the normalized provider IDs of those with its UID, and of what its own tags name. Who deletes it by its
+	// Identity may delete all of them.
 	Instances []string
 	// Copy is true for what others made from a resource of the machine; see driver.AttachedObject.
 	Copy bool
@@ -41,17 +43,6 @@ func (f Resource) key() string { return f.Account + " " + f.Kind + "/" + f.ID }
 // machine is the machine that the tags name.
 func (f Resource) machine() types.NamespacedName {
 	return types.NamespacedName{Namespace: f.Identity.Owner.Namespace, Name: f.Identity.Name}
-}
-
-// referred reports whether a Machine of the Cluster in the tags refers to it, or to what it is beside.
-func (f Resource) referred(references map[Reference]bool) bool {
-	owner := f.Identity.Owner
-	for _, id := range f.Instances {
-		if references[Reference{owner.Namespace, owner.Name, id}] {
-			return true
-		}
-	}
-	return false
 }
 
 // Class is what is to be done about something found.
@@ -212,20 +203,30 @@ func (in Input) classify(thing Resource) Class {
 	}
 }
 
-// isOwned reports whether a machine of the namespace and name in the tags owns a resource, or a Machine of the Cluster in
-// the tags refers to it. What objects elsewhere name does not count.
+// isOwned reports whether a machine of the namespace and name in the tags owns a resource or an instance that would go with it, or a
+// Machine of the Cluster in the tags refers to one. What objects elsewhere name does not count.
 func (in Input) isOwned(thing Resource) bool {
-	if thing.referred(in.References) {
-		return true
-	}
-	claim, ok := in.Claims[thing.machine()]
-	return ok && claim.covers(thing)
+	return in.Claims[thing.machine()].covers(thing) || thing.referred(in.References)
 }
 
 // isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another.
 func (in Input) isDuplicate(thing Resource) bool {
-	claim := in.Claims[thing.machine()]
-	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && !claim.names(thing) && claim.covers(thing)
+	claim, itself := in.Claims[thing.machine()], thing
+	itself.Instances = []string{thing.ProviderID}
+	switch {
+	case thing.Kind != instance, claim.names(itself), itself.referred(in.References):
+		return false
+	case claim.ProviderID != "":
+		return claim.covers(thing)
+	default:
+		return thing.referred(in.References)
+	}
+}
+
+// referred reports whether a Machine of the Cluster in the tags refers to an instance that would go with it.
+func (f Resource) referred(references map[Reference]bool) bool {
+	owner := f.Identity.Owner
+	return slices.ContainsFunc(f.Instances, func(id string) bool { return references[Reference{owner.Namespace, owner.Name, id}] })
 }
 
 // covers reports whether a machine has to do with what has its name.
@@ -233,7 +234,7 @@ func (c Claim) covers(thing Resource) bool {
 	return slices.Contains(c.UIDs, thing.Identity.UID) || c.names(thing)
 }
 
-// names reports whether the provider ID of a machine is that of an instance, or of one that something is beside.
+// names reports whether the provider ID of a machine is that of an instance that would go with what has its name.
 func (c Claim) names(thing Resource) bool {
 	return c.ProviderID != "" && slices.Contains(thing.Instances, c.ProviderID)
 }

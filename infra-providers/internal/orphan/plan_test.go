@@ -23,13 +23,15 @@ func TestPlan(t *testing.T) {
 	of := func(id, machine, cluster string, changes ...func(*Resource)) Resource {
 		found := Resource{Kind: instance, ID: id, Created: now.Add(-time.Hour), Identity: driver.Identity{
 			UID: types.UID(machine + "-uid"), Name: machine, ProviderID: id, Owner: owner(cluster),
-		}, Instances: []string{id}}
+		}, ProviderID: id, Instances: []string{id}}
 		for _, change := range changes {
 			change(&found)
 		}
 		return found
 	}
-	disk := func(f *Resource) { f.Kind, f.Identity.ProviderID, f.Instances = "disk", "", nil }
+	disk := func(f *Resource) { f.Kind, f.Identity.ProviderID, f.ProviderID, f.Instances = "disk", "", "", nil }
+	earlier := func(f *Resource) { f.Identity.UID = "earlier" }
+	sibling := func(id string) func(*Resource) { return func(f *Resource) { f.Instances = append(f.Instances, id) } }
 	long, short := now.Add(-30*time.Minute), now.Add(-time.Minute)
 	known := func(ids ...string) map[string]time.Time {
 		all := map[string]time.Time{}
@@ -57,7 +59,9 @@ func TestPlan(t *testing.T) {
 		"believes no machine of another name":                {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Class{ClassOrphaned}},
 		"believes no machine of another namespace":           {[]Resource{of("made-id", "made", "home", func(f *Resource) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Class{ClassClusterMissing}},
 		"reports a machine's second instance":                {[]Resource{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
-		"condemns what an earlier machine of the name left":  {[]Resource{of("a", "made", "home", func(f *Resource) { f.Identity.UID = "earlier" })}, known("a"), 5, []Class{ClassOrphaned}},
+		"reports what would go with a machine's own":         {[]Resource{of("a", "made", "home", earlier, sibling("made-id")), of("made-id", "made", "home", earlier, sibling("a"))}, known("a", "made-id"), 5, []Class{ClassDuplicate, ClassOwned}},
+		"reports what a Machine's would go with":             {[]Resource{of("a", "lost", "home", sibling("referred")), of("referred", "lost", "home", sibling("a"))}, known("a", "referred"), 5, []Class{ClassDuplicate, ClassOwned}},
+		"condemns what an earlier machine of the name left":  {[]Resource{of("a", "made", "home", earlier)}, known("a"), 5, []Class{ClassOrphaned}},
 		"reports a copy of a disk of a machine":              {[]Resource{of("a", "made", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
 		"reports a copy of a disk of no machine":             {[]Resource{of("a", "lost", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
 		"takes neither for extra before one is known":        {[]Resource{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Class{ClassOwned, ClassOwned}},
