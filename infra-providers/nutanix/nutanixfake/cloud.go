@@ -100,8 +100,10 @@ type Cloud struct {
 	// order are the IDs of virtual machines, the oldest first.
 	order []string
 	// groups are the volume groups, with the virtual machine that each is attached to.
-	groups   map[string]string
-	tasks    map[string]*task
+	groups map[string]string
+	tasks  map[string]*task
+	// unended are the tasks that have not ended, and some that have, the oldest first.
+	unended  []*task
 	requests map[string]string
 	next     []Fault
 	nextHide int
@@ -154,7 +156,7 @@ func (c *Cloud) Advance() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for range 3 {
-		for _, t := range c.sortedTasks() {
+		for _, t := range c.running() {
 			t.left = 0
 			c.end(t)
 		}
@@ -164,11 +166,10 @@ func (c *Cloud) Advance() {
 	}
 }
 
-func (c *Cloud) sortedTasks() (all []*task) {
-	for _, id := range slices.Sorted(maps.Keys(c.tasks)) {
-		all = append(all, c.tasks[id])
-	}
-	return all
+// running returns the tasks that have not ended, the oldest first.
+func (c *Cloud) running() []*task {
+	c.unended = slices.DeleteFunc(c.unended, func(t *task) bool { return t.ended })
+	return slices.Clone(c.unended)
 }
 
 // ForgetTasks deletes all tasks that have ended, and the tokens with them.
@@ -292,6 +293,7 @@ func (c *Cloud) Replace() {
 	clear(c.vms)
 	clear(c.groups)
 	clear(c.tasks)
+	c.unended = nil
 	clear(c.requests)
 }
 

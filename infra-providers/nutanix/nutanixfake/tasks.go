@@ -22,13 +22,14 @@ func (c *Cloud) begin(operation, entity, fails string, effect func(*task)) *task
 		created: time.Now(), fails: fails, effect: effect,
 	}
 	c.tasks[t.id] = t
+	c.unended = append(c.unended, t)
 	c.end(t)
 	return t
 }
 
 // pass lets the time of a request pass.
 func (c *Cloud) pass() {
-	for _, t := range c.sortedTasks() {
+	for _, t := range c.running() {
 		if !t.ended {
 			t.left--
 			c.end(t)
