@@ -26,6 +26,9 @@ const (
 	// maxPerHolder is how many resources of the usual size are read of all accounts of one holder together. One with long
 	// texts counts as several: the servers that Secrets name choose them.
 	maxPerHolder = 100_000
+	// maxPerUID is how many instances may have one UID in an account of a namespace: its server may be the tenant's, and each is
+	// compared with all that have its UID.
+	maxPerUID = 100
 )
 
 // errTooMany means that the accounts of one holder have more than that.
@@ -150,7 +153,6 @@ func (c *Collector[M, C]) everything(ctx context.Context, connected account.Acco
 			all = append(all, thing)
 		}
 	}
-	instances := map[types.UID][]string{}
 	for made, err := range connected.Direct.List(ctx, driver.Owner{}) {
 		if err := count(made.Cost(), err); err != nil {
 			return nil, 0, fmt.Errorf("listing instances: %w", err)
@@ -158,12 +160,11 @@ func (c *Collector[M, C]) everything(ctx context.Context, connected account.Acco
 		if made.State == driver.Terminated || made.State == driver.Stopping && !made.StepDue {
 			continue
 		}
-		id := c.normalize(made.ProviderID)
-		instances[made.Identity.UID] = append(instances[made.Identity.UID], id)
-		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created, ProviderID: id})
+		keep(Resource{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created, ProviderID: c.normalize(made.ProviderID)})
 	}
-	for i, made := range all {
-		all[i].Instances = instances[made.Identity.UID]
+	instances, err := byUID(all, connected.Namespace != "")
+	if err != nil {
+		return nil, 0, err
 	}
 	if connected.AttachedObjects == nil {
 		return all, cost, nil
@@ -176,6 +177,22 @@ func (c *Collector[M, C]) everything(ctx context.Context, connected account.Acco
 		keep(Resource{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: beside})
 	}
 	return all, cost, nil
+}
+
+// byUID returns the instances with each UID, and adds them to each with that UID.
+func byUID(all []Resource, ofNamespace bool) (map[types.UID][]string, error) {
+	instances := map[types.UID][]string{}
+	for _, made := range all {
+		uid := made.Identity.UID
+		instances[uid] = append(instances[uid], made.ProviderID)
+		if ofNamespace && len(instances[uid]) > maxPerUID {
+			return nil, fmt.Errorf("more than %d instances have the UID of machine %q", maxPerUID, made.Identity.Name)
+		}
+	}
+	for i, made := range all {
+		all[i].Instances = instances[made.Identity.UID]
+	}
+	return instances, nil
 }
 
 // instancesOf returns the instances that an attached object is beside: those with its UID, and the one that its own tags name.

@@ -247,3 +247,26 @@ func (a attachedObjects) AttachedObjects(context.Context, driver.Owner) iter.Seq
 		}
 	}
 }
+
+// TestInstancesOfOneUID: a tenant's server may not list more with one UID than are compared with each other, and the operator's may.
+func TestInstancesOfOneUID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	server := &tenantServer{list: func(context.Context) iter.Seq2[driver.Instance, error] {
+		return func(yield func(driver.Instance, error) bool) {
+			for n := range maxPerUID + 1 {
+				id := driver.Identity{UID: "one", Name: "worker", Owner: f.owner(), ProviderID: fmt.Sprintf("fake:///%d", n)}
+				if !yield(driver.Instance{ProviderID: id.ProviderID, Identity: id}, nil) {
+					return
+				}
+			}
+		}
+	}}
+	_, _, err := f.everything(t.Context(), account.Account[fake.Config]{Direct: server, Namespace: f.home.Namespace}, maxPerHolder)
+	if err == nil || !strings.Contains(err.Error(), `the UID of machine "worker"`) {
+		t.Errorf("a tenant's server: got %v", err)
+	}
+	if all, _, err := f.everything(t.Context(), account.Account[fake.Config]{Direct: server}, maxPerHolder); err != nil || len(all) != maxPerUID+1 {
+		t.Errorf("the operator's server: got %d instances and %v", len(all), err)
+	}
+}

@@ -74,7 +74,7 @@ type Collector[M driver.Machine, C any] struct {
 	// Core names the Lease by which machine-controller is elected.
 	Core client.ObjectKey
 
-	// suspects are things that had no owner.
+	// suspects are things that an event was created for.
 	suspects map[string]suspect
 	// tried are the things that were to be deleted by earlier sweeps.
 	tried map[string]bool
@@ -85,9 +85,10 @@ type Collector[M driver.Machine, C any] struct {
 	missing map[driver.Owner]int
 }
 
-// suspect is something that has had no owner since a time.
+// suspect is something that has been found for one reason, that of its event, since a time.
 type suspect struct {
 	account string
+	reason  string
 	since   time.Time
 }
 
@@ -141,7 +142,9 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	// the other way round.
 	in := Input{Now: c.Clock.Now(), Resources: found, Namespace: c.Namespace, Suspects: map[string]time.Time{}, Tried: c.tried, Grace: c.Options.Grace, Cap: c.Options.Cap}
 	for key, known := range c.suspects {
-		in.Suspects[key] = known.since
+		if known.reason == orphanFound {
+			in.Suspects[key] = known.since
+		}
 	}
 	if err := c.observe(ctx, &in); err != nil {
 		return errors.Join(append(failures, err)...)
@@ -179,8 +182,8 @@ func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]
 	c.owned = owned
 }
 
-// report keeps every orphan as a suspect, and records it when it is first found. Those of an account whose list broke off
-// are kept.
+// report keeps every orphan as a suspect, and records it when it is first found, and when it is found for another reason. Those of
+// an account whose list broke off are kept.
 func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, clusters map[driver.Owner]*clusterv1.Cluster, accounts map[string]*listed[C]) {
 	suspects := map[string]suspect{}
 	for key, known := range c.suspects {
@@ -191,14 +194,14 @@ func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, c
 	counts := map[Class]int{}
 	for _, thing := range classified {
 		counts[thing.Class]++
-		known, before := c.suspects[thing.key()]
+		known := c.suspects[thing.key()]
 		cluster := clusters[thing.Identity.Owner]
 		if cluster == nil || !c.WatchFilter.Matches(cluster) || !thing.remarkable() {
 			continue
 		}
-		if !before {
-			known = suspect{thing.Account, c.Clock.Now()}
-			c.record(ctx, cluster, thing.Resource, c.foundEvent(thing))
+		if found := c.foundEvent(thing); found.reason != known.reason {
+			known = suspect{thing.Account, found.reason, c.Clock.Now()}
+			c.record(ctx, cluster, thing.Resource, found)
 		}
 		suspects[thing.key()] = known
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -60,6 +61,8 @@ type fixture struct {
 	liveCluster func(*clusterv1.Cluster)
 	// others are what another management cluster has created.
 	others map[types.UID]bool
+	// omitted is the provider ID of the instance that lists leave out.
+	omitted string
 	// heartbeatUnknown is true while the heartbeat was not read.
 	heartbeatUnknown bool
 	// timers is the clock of timers, which runs by itself only when a test steps it.
@@ -120,7 +123,7 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 			}
 			switch at.Region {
 			case "":
-				return withoutProvisioner{f.cloud, f.cloud}, nil
+				return withoutProvisioner{omitting{f.cloud, f}, f.cloud}, nil
 			case f.elsewhereZone():
 				return f.elsewhere, nil
 			default: // another test's: they share the API server
@@ -174,6 +177,22 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 type withoutProvisioner struct {
 	driver.Driver[fake.Config]
 	driver.AttachedObjectLister
+}
+
+// omitting is a cloud whose lists leave out an instance.
+type omitting struct {
+	driver.Driver[fake.Config]
+	*fixture
+}
+
+func (o omitting) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		for listed, err := range o.Driver.List(ctx, owner) {
+			if (err != nil || listed.ProviderID != o.omitted) && !yield(listed, err) {
+				return
+			}
+		}
+	}
 }
 
 // otherForm begins a form of a provider ID that the cloud accepts and never returns.

@@ -17,6 +17,9 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
+// orphanFound is the reason of the event that precedes a deletion by a grace period.
+const orphanFound = "OrphanFound"
+
 // event is a line of the log and an event of a Cluster about one resource.
 type event struct{ log, reason, action, note string }
 
@@ -63,7 +66,7 @@ func foundOrphan(thing Resource, options Options) event {
 	if options.DryRun {
 		next = "nothing is deleted in dry-run mode"
 	}
-	return event{"found orphan", "OrphanFound", "Sweep", fmt.Sprintf("%s %q of machine %q has no owner: %s", thing.Kind, thing.ID, thing.Identity.Name, next)}
+	return event{"found orphan", orphanFound, "Sweep", fmt.Sprintf("%s %q of machine %q has no owner: %s", thing.Kind, thing.ID, thing.Identity.Name, next)}
 }
 
 func foundDuplicate(thing Resource) event {

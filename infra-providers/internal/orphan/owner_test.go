@@ -174,6 +174,60 @@ func TestReportsADuplicateInstance(t *testing.T) {
 	}
 }
 
+// TestDuplicateHasAGracePeriod: what was reported as a duplicate, for however long, is reported again before it is deleted as an
+// orphan.
+func TestDuplicateHasAGracePeriod(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		// forced is true where the machine was removed by force, and its Machine was not.
+		forced bool
+		// end makes the copy an orphan, for one sweep at least.
+		end func(f *fixture, kept driver.Identity)
+		// orphans are how many instances are reported then.
+		orphans int
+	}{
+		"its machine is gone":    {end: func(f *fixture, _ driver.Identity) { f.remove(&infrav1.SimMachine{}, "kept") }, orphans: 2},
+		"its Machine is gone":    {forced: true, end: func(f *fixture, _ driver.Identity) { f.remove(&clusterv1.Machine{}, "kept-of-home") }, orphans: 2},
+		"a list omits its other": {forced: true, end: func(f *fixture, kept driver.Identity) { f.omitted = kept.ProviderID }, orphans: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, usual)
+			kept := f.createNamed(test.forced, test.forced)
+			f.cloud.Copy(kept.ProviderID)
+			f.sweep(3)
+			if event := f.nextEvent(); !strings.Contains(event, "DuplicateInstance") || f.nextEvent() != "" {
+				t.Fatalf("got event %q", event)
+			}
+			test.end(f, kept)
+			f.sweep(1)
+			found := 0
+			for event := f.nextEvent(); event != ""; event = f.nextEvent() {
+				if strings.Contains(event, "OrphanFound instance") {
+					found++
+				} else if !strings.Contains(event, "OrphanFound disk") {
+					t.Errorf("got event %q", event)
+				}
+			}
+			if found != test.orphans {
+				t.Errorf("%d instances were reported as orphans, want %d", found, test.orphans)
+			}
+			if _, err := f.cloud.Get(t.Context(), kept); err != nil {
+				t.Errorf("the first instance: %v", err)
+			}
+		})
+	}
+}
+
+func (f *fixture) remove(object client.Object, name string) {
+	f.Helper()
+	object.SetNamespace(f.home.Namespace)
+	object.SetName(name)
+	if err := cluster.Client.Delete(f.Context(), object); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // adopt makes a machine name an instance.
 func (f *fixture) adopt(name, providerID string) {
 	f.Helper()

@@ -209,18 +209,15 @@ func (in Input) isOwned(thing Resource) bool {
 	return in.Claims[thing.machine()].covers(thing) || thing.referred(in.References)
 }
 
-// isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another.
+// isDuplicate reports whether a resource is an instance with the tags of a machine whose own instance is another, by its provider
+// ID or that of a Machine.
 func (in Input) isDuplicate(thing Resource) bool {
 	claim, itself := in.Claims[thing.machine()], thing
 	itself.Instances = []string{thing.ProviderID}
-	switch {
-	case thing.Kind != instance, claim.names(itself), itself.referred(in.References):
+	if thing.Kind != instance || claim.names(itself) || itself.referred(in.References) {
 		return false
-	case claim.ProviderID != "":
-		return claim.covers(thing)
-	default:
-		return thing.referred(in.References)
 	}
+	return claim.ProviderID != "" && claim.covers(thing) || thing.referred(in.References)
 }
 
 // referred reports whether a Machine of the Cluster in the tags refers to an instance that would go with it.

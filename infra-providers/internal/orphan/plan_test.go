@@ -61,6 +61,7 @@ func TestPlan(t *testing.T) {
 		"reports a machine's second instance":                {[]Resource{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
 		"reports what would go with a machine's own":         {[]Resource{of("a", "made", "home", earlier, sibling("made-id")), of("made-id", "made", "home", earlier, sibling("a"))}, known("a", "made-id"), 5, []Class{ClassDuplicate, ClassOwned}},
 		"reports what a Machine's would go with":             {[]Resource{of("a", "lost", "home", sibling("referred")), of("referred", "lost", "home", sibling("a"))}, known("a", "referred"), 5, []Class{ClassDuplicate, ClassOwned}},
+		"reports it too where the machine has another":       {[]Resource{of("a", "made", "home", earlier, sibling("referred")), of("referred", "made", "home", earlier, sibling("a"))}, known("a", "referred"), 5, []Class{ClassDuplicate, ClassOwned}},
 		"condemns what an earlier machine of the name left":  {[]Resource{of("a", "made", "home", earlier)}, known("a"), 5, []Class{ClassOrphaned}},
 		"reports a copy of a disk of a machine":              {[]Resource{of("a", "made", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
 		"reports a copy of a disk of no machine":             {[]Resource{of("a", "lost", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
