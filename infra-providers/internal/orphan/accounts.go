@@ -184,9 +184,12 @@ func byUID(all []Resource, ofNamespace bool) (map[types.UID][]string, error) {
 	instances := map[types.UID][]string{}
 	for _, made := range all {
 		uid := made.Identity.UID
+		if uid == "" {
+			continue // it lacks tags
+		}
 		instances[uid] = append(instances[uid], made.ProviderID)
 		if ofNamespace && len(instances[uid]) > maxPerUID {
-			return nil, fmt.Errorf("more than %d instances have the UID of machine %q", maxPerUID, made.Identity.Name)
+			return nil, fmt.Errorf("more than %d instances have the UID of machine %q: remove the tags of those that are not of Drover", maxPerUID, made.Identity.Name)
 		}
 	}
 	for i, made := range all {

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -248,25 +249,35 @@ func (a attachedObjects) AttachedObjects(context.Context, driver.Owner) iter.Seq
 	}
 }
 
-// TestInstancesOfOneUID: a tenant's server may not list more with one UID than are compared with each other, and the operator's may.
+// TestInstancesOfOneUID: a tenant's server may not list more with one UID than are compared with each other. The operator's may, and
+// what has no UID lacks tags.
 func TestInstancesOfOneUID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
-	server := &tenantServer{list: func(context.Context) iter.Seq2[driver.Instance, error] {
-		return func(yield func(driver.Instance, error) bool) {
-			for n := range maxPerUID + 1 {
-				id := driver.Identity{UID: "one", Name: "worker", Owner: f.owner(), ProviderID: fmt.Sprintf("fake:///%d", n)}
-				if !yield(driver.Instance{ProviderID: id.ProviderID, Identity: id}, nil) {
-					return
+	for name, test := range map[string]struct {
+		namespace string
+		uid       types.UID
+		instances int
+		want      string
+	}{
+		"as many as are possible":            {f.home.Namespace, "one", maxPerUID, ""},
+		"one more":                           {f.home.Namespace, "one", maxPerUID + 1, `the UID of machine "worker"`},
+		"one more, without a UID":            {f.home.Namespace, "", maxPerUID + 1, ""},
+		"one more of the operator's account": {"", "one", maxPerUID + 1, ""},
+	} {
+		server := &tenantServer{list: func(context.Context) iter.Seq2[driver.Instance, error] {
+			return func(yield func(driver.Instance, error) bool) {
+				for n := range test.instances {
+					id := driver.Identity{UID: test.uid, Name: "worker", Owner: f.owner(), ProviderID: fmt.Sprintf("fake:///%d", n)}
+					if !yield(driver.Instance{ProviderID: id.ProviderID, Identity: id}, nil) {
+						return
+					}
 				}
 			}
+		}}
+		all, _, err := f.everything(t.Context(), account.Account[fake.Config]{Direct: server, Namespace: test.namespace}, maxPerHolder)
+		if test.want == "" && (err != nil || len(all) != test.instances) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: got %d instances and %v, want %q", name, len(all), err, test.want)
 		}
-	}}
-	_, _, err := f.everything(t.Context(), account.Account[fake.Config]{Direct: server, Namespace: f.home.Namespace}, maxPerHolder)
-	if err == nil || !strings.Contains(err.Error(), `the UID of machine "worker"`) {
-		t.Errorf("a tenant's server: got %v", err)
-	}
-	if all, _, err := f.everything(t.Context(), account.Account[fake.Config]{Direct: server}, maxPerHolder); err != nil || len(all) != maxPerUID+1 {
-		t.Errorf("the operator's server: got %d instances and %v", len(all), err)
 	}
 }

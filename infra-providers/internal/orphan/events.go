@@ -32,7 +32,9 @@ func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster
 		values = append(values, "resource", thing.Kind+"/"+thing.ID)
 	}
 	ctrl.LoggerFrom(ctx).Info(e.log, append(values, "reason", e.reason)...)
-	c.Events.Eventf(cluster, nil, corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
+	// The recorder writes events with the same reason and objects as one, which has the note of the first.
+	resource := &corev1.ObjectReference{Kind: thing.Kind, Namespace: cluster.Namespace, Name: errorreason.TruncateNote(thing.ID)}
+	c.Events.Eventf(cluster, resource, corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
 }
 
 // machineKind is the kind of the cloud's machines, as the key of the log.

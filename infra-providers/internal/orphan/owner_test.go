@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +17,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -212,10 +216,51 @@ func TestDuplicateHasAGracePeriod(t *testing.T) {
 			if found != test.orphans {
 				t.Errorf("%d instances were reported as orphans, want %d", found, test.orphans)
 			}
+			f.now = f.now.Add(usual.Grace - 22*time.Minute) // one minute less than a grace period from now on
+			f.sweep(1)
 			if _, err := f.cloud.Get(t.Context(), kept); err != nil {
 				t.Errorf("the first instance: %v", err)
 			}
+			if left := f.nextEvent(); left != "" {
+				t.Errorf("within the grace period: got event %q", left)
+			}
 		})
+	}
+}
+
+// TestEachOrphanHasAnEvent, though the recorder writes equal events as one.
+func TestEachOrphanHasAnEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	clients, err := kubernetes.NewForConfig(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.EventsV1()})
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Events = broadcaster.NewRecorder(cluster.Client.Scheme(), "orphan-test")
+	want := map[string]bool{}
+	for _, name := range []string{"lost-1", "lost-2"} {
+		uid := f.createOrphan(name)
+		want[fmt.Sprintf("instance %q", f.cloud.Snapshot().Instances[uid].ProviderID)] = true
+		want[fmt.Sprintf("disk %q", uid)] = true
+	}
+	f.sweep(1)
+	for deadline := time.Now().Add(time.Minute); len(want) > 0; time.Sleep(10 * time.Millisecond) {
+		list, err := clients.EventsV1().Events(f.home.Namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range list.Items {
+			resource, _, _ := strings.Cut(event.Note, " of machine ")
+			delete(want, resource)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no event has %v", slices.Collect(maps.Keys(want)))
+		}
 	}
 }
 

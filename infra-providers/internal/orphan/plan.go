@@ -141,8 +141,30 @@ func Plan(in Input) []Classified {
 	slices.SortFunc(classified, func(a, b Classified) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.key(), b.key()))
 	})
+	holdTogether(classified)
 	in.applyLimit(classified)
 	return classified
+}
+
+// holdTogether delays an orphan until what else has its UID has been suspected for as long: who deletes one by its Identity may
+// delete all.
+func holdTogether(classified []Classified) {
+	type group struct {
+		account string
+		uid     types.UID
+	}
+	waits := map[group]bool{}
+	for _, thing := range classified {
+		young := thing.Class == ClassGracePeriod && !thing.Created.IsZero() // what has no age would wait for ever
+		if young || thing.Class == ClassSuspected {
+			waits[group{thing.Account, thing.Identity.UID}] = true
+		}
+	}
+	for i, thing := range classified {
+		if thing.Class == ClassOrphaned && waits[group{thing.Account, thing.Identity.UID}] {
+			classified[i].Class = ClassSuspected
+		}
+	}
 }
 
 // applyLimit applies the limit of each account, round robin by namespace, and what could not be deleted before comes last in its

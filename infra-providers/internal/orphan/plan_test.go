@@ -78,7 +78,11 @@ func TestPlan(t *testing.T) {
 		"keeps what has no age":                              {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Created = time.Time{} })}, known("a"), 5, []Class{ClassGracePeriod}},
 		"keeps everything while frozen":                      {[]Resource{of("a", "lost", "frozen")}, known("a"), 5, []Class{ClassFrozen}},
 		"suspects at first sight":                            {[]Resource{of("a", "lost", "home")}, nil, 5, []Class{ClassSuspected}},
-		"suspects for a whole grace period":                  {[]Resource{of("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Class{ClassSuspected}},
+		"suspects for a whole grace period":                  {[]Resource{of("a", "lost", "home")}, map[string]time.Time{" instance/a": short}, 5, []Class{ClassSuspected}},
+		"suspects what would take a young one with it":       {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", func(f *Resource) { f.Created = short })}, known("a", "b"), 5, []Class{ClassSuspected, ClassGracePeriod}},
+		"suspects what would take a newly found one with it": {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", disk)}, known("a"), 5, []Class{ClassSuspected, ClassSuspected}},
+		"condemns beside what has no age":                    {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", disk, func(f *Resource) { f.Created = time.Time{} })}, known("a"), 5, []Class{ClassGracePeriod, ClassOrphaned}},
+		"condemns beside another's":                          {[]Resource{of("a", "lost", "home"), of("b", "found", "home", disk)}, known("a"), 5, []Class{ClassSuspected, ClassOrphaned}},
 		"condemns at second sight":                           {[]Resource{of("a", "lost", "home")}, known("a"), 5, []Class{ClassOrphaned}},
 		"condemns no more than the cap":                      {[]Resource{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Class{ClassOrphaned, ClassOrphaned, ClassOverLimit}},
 	} {
