@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +17,10 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/errorreason"
 )
+
+// maxEvents is how many resources of a Cluster have an event of their own in a sweep: the server that a Secret names chooses how many
+// there are. The log has all.
+const maxEvents = 20
 
 // orphanFound is the reason of the event that precedes a deletion by a grace period.
 const orphanFound = "OrphanFound"
@@ -32,9 +37,19 @@ func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster
 		values = append(values, "resource", thing.Kind+"/"+thing.ID)
 	}
 	ctrl.LoggerFrom(ctx).Info(e.log, append(values, "reason", e.reason)...)
-	// The recorder writes events with the same reason and objects as one, which has the note of the first.
-	resource := &corev1.ObjectReference{Kind: thing.Kind, Namespace: cluster.Namespace, Name: errorreason.TruncateNote(thing.ID)}
-	c.Events.Eventf(cluster, resource, corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
+	c.Events.Eventf(cluster, c.related(cluster, thing), corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
+}
+
+// related returns what makes the event of a resource one of its own: the recorder writes those with the same reason and objects as
+// one, which has the note of the first. It is nil for more than maxEvents.
+func (c *Collector[M, C]) related(cluster *clusterv1.Cluster, thing Resource) runtime.Object {
+	c.eventsMu.Lock()
+	defer c.eventsMu.Unlock()
+	c.events[cluster.UID]++
+	if c.events[cluster.UID] > maxEvents {
+		return nil
+	}
+	return &corev1.ObjectReference{Kind: thing.Kind, Namespace: cluster.Namespace, Name: errorreason.TruncateNote(thing.ID)}
 }
 
 // machineKind is the kind of the cloud's machines, as the key of the log.

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +17,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -104,7 +105,7 @@ func TestFirstSweep(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- f.Start(ctx) }()
 	for !f.timers.HasWaiters() {
-		runtime.Gosched()
+		goruntime.Gosched()
 	}
 	f.timers.Step(firstSweep)
 	if event := f.awaitEvent(); !strings.Contains(event, "OrphanFound") {
@@ -261,6 +262,36 @@ func TestEachOrphanHasAnEvent(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no event has %v", slices.Collect(maps.Keys(want)))
 		}
+	}
+}
+
+// TestManyOrphansHaveFewEvents in each sweep.
+func TestManyOrphansHaveFewEvents(t *testing.T) {
+	t.Parallel()
+	options := usual
+	options.DryRun = true
+	f := newFixture(t, options)
+	recorder := &relatedRecorder{}
+	f.Events = recorder
+	for sweep := range 2 {
+		for n := range maxEvents {
+			f.createOrphan(fmt.Sprintf("lost-%d-%d", sweep, n))
+		}
+		*recorder = relatedRecorder{}
+		f.sweep(1)
+		if all := 2 * maxEvents; recorder.own != maxEvents || recorder.all != all {
+			t.Errorf("got %d events, %d of them of their own, want %d and %d", recorder.all, recorder.own, all, maxEvents)
+		}
+	}
+}
+
+// relatedRecorder counts events, and those with a related object.
+type relatedRecorder struct{ all, own int }
+
+func (r *relatedRecorder) Eventf(_, related runtime.Object, _, _, _, _ string, _ ...any) {
+	r.all++
+	if related != nil {
+		r.own++
 	}
 }
 

@@ -146,22 +146,27 @@ func Plan(in Input) []Classified {
 	return classified
 }
 
-// holdTogether delays an orphan until what else has its UID has been suspected for as long: who deletes one by its Identity may
-// delete all.
+// holdTogether delays an orphan until what else is of the same machine has been suspected for as long: who deletes one by its
+// Identity may delete all.
 func holdTogether(classified []Classified) {
 	type group struct {
 		account string
-		uid     types.UID
+		machine driver.Identity
+	}
+	of := func(thing Classified) group {
+		machine := thing.Identity.WithoutProviderID()
+		machine.Owner.UID = "" // that of a Cluster that moved is not in all tags yet
+		return group{thing.Account, machine}
 	}
 	waits := map[group]bool{}
 	for _, thing := range classified {
 		young := thing.Class == ClassGracePeriod && !thing.Created.IsZero() // what has no age would wait for ever
 		if young || thing.Class == ClassSuspected {
-			waits[group{thing.Account, thing.Identity.UID}] = true
+			waits[of(thing)] = true
 		}
 	}
 	for i, thing := range classified {
-		if thing.Class == ClassOrphaned && waits[group{thing.Account, thing.Identity.UID}] {
+		if thing.Class == ClassOrphaned && waits[of(thing)] {
 			classified[i].Class = ClassSuspected
 		}
 	}
