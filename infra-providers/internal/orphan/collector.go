@@ -82,9 +82,9 @@ type Collector[M driver.Machine, C any] struct {
 	// owned are the things, by account, that a machine was seen to own and that are still found: they are ours,
 	// whenever they were created.
 	owned map[string]map[string]bool
-	// events are how many events of a Cluster have been created in this sweep, and eventsMu guards them.
+	// events are how many events of each kind have been created in this sweep, and eventsMu guards them.
 	eventsMu sync.Mutex
-	events   map[types.UID]int
+	events   map[eventKind]int
 	// missing has how much was reported of Clusters that are missing.
 	missing map[driver.Owner]int
 }
@@ -135,7 +135,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if !c.Memory.Known() {
 		return errHeartbeatUnknown
 	}
-	c.events = map[types.UID]int{}
+	c.events = map[eventKind]int{}
 	clusters, err := c.clusters(ctx)
 	if err != nil {
 		return err

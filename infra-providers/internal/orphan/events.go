@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,7 +19,13 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-// maxEvents is how many resources of a Cluster have an event of their own in a sweep: the server that a Secret names chooses how many
+// eventKind is what the recorder writes as one event.
+type eventKind struct {
+	cluster types.UID
+	reason  string
+}
+
+// maxEvents is how many resources of a Cluster have an event of their own for one reason in a sweep: the server that a Secret names chooses how many
 // there are. The log has all.
 const maxEvents = 20
 
@@ -37,16 +44,17 @@ func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster
 		values = append(values, "resource", thing.Kind+"/"+thing.ID)
 	}
 	ctrl.LoggerFrom(ctx).Info(e.log, append(values, "reason", e.reason)...)
-	c.Events.Eventf(cluster, c.related(cluster, thing), corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
+	c.Events.Eventf(cluster, c.related(cluster, thing, e.reason), corev1.EventTypeWarning, e.reason, e.action, "%s", errorreason.TruncateNote(e.note))
 }
 
 // related returns what makes the event of a resource one of its own: the recorder writes those with the same reason and objects as
 // one, which has the note of the first. It is nil for more than maxEvents.
-func (c *Collector[M, C]) related(cluster *clusterv1.Cluster, thing Resource) runtime.Object {
+func (c *Collector[M, C]) related(cluster *clusterv1.Cluster, thing Resource, reason string) runtime.Object {
 	c.eventsMu.Lock()
 	defer c.eventsMu.Unlock()
-	c.events[cluster.UID]++
-	if c.events[cluster.UID] > maxEvents {
+	kind := eventKind{cluster.UID, reason}
+	c.events[kind]++
+	if c.events[kind] > maxEvents {
 		return nil
 	}
 	return &corev1.ObjectReference{Kind: thing.Kind, Namespace: cluster.Namespace, Name: errorreason.TruncateNote(thing.ID)}

@@ -18,7 +18,7 @@ var (
 		Labels: []metric.Label{cloud},
 	})
 	failedSweeps = metric.NewCounter(metric.Options{
-		Name: "drover_infra_orphan_sweep_failures_total", Help: "Sweeps for orphans that broke off, or did not list every account, by cloud.", Stability: metric.Alpha,
+		Name: "drover_infra_orphan_sweep_failures_total", Help: "Sweeps for orphans that broke off, did not list every account, or could not delete an orphan, by cloud.", Stability: metric.Alpha,
 		Labels: []metric.Label{cloud},
 	})
 	collectedTotal = metric.NewCounter(metric.Options{

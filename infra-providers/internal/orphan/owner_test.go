@@ -265,33 +265,38 @@ func TestEachOrphanHasAnEvent(t *testing.T) {
 	}
 }
 
-// TestManyOrphansHaveFewEvents in each sweep.
+// TestManyOrphansHaveFewEvents in each sweep, and others have theirs.
 func TestManyOrphansHaveFewEvents(t *testing.T) {
 	t.Parallel()
-	options := usual
-	options.DryRun = true
-	f := newFixture(t, options)
+	f := newFixture(t, usual)
 	recorder := &relatedRecorder{}
 	f.Events = recorder
-	for sweep := range 2 {
+	for sweep, wantDeleted := range []int{0, usual.Cap} {
 		for n := range maxEvents {
 			f.createOrphan(fmt.Sprintf("lost-%d-%d", sweep, n))
 		}
-		*recorder = relatedRecorder{}
+		*recorder = relatedRecorder{all: map[string]int{}, own: map[string]int{}}
 		f.sweep(1)
-		if all := 2 * maxEvents; recorder.own != maxEvents || recorder.all != all {
-			t.Errorf("got %d events, %d of them of their own, want %d and %d", recorder.all, recorder.own, all, maxEvents)
+		if all := 2 * maxEvents; recorder.own[orphanFound] != maxEvents || recorder.all[orphanFound] != all {
+			t.Errorf("got %d events, %d of them of their own, want %d and %d", recorder.all[orphanFound], recorder.own[orphanFound], all, maxEvents)
 		}
+		if recorder.own["OrphanDeleted"] != wantDeleted {
+			t.Errorf("%d deletions have an event of their own, want %d", recorder.own["OrphanDeleted"], wantDeleted)
+		}
+	}
+	another := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "another"}}
+	if f.related(another, Resource{Kind: instance, ID: "i"}, orphanFound) == nil {
+		t.Error("another Cluster has no event")
 	}
 }
 
-// relatedRecorder counts events, and those with a related object.
-type relatedRecorder struct{ all, own int }
+// relatedRecorder counts the events of each reason, and those with a related object.
+type relatedRecorder struct{ all, own map[string]int }
 
-func (r *relatedRecorder) Eventf(_, related runtime.Object, _, _, _, _ string, _ ...any) {
-	r.all++
+func (r *relatedRecorder) Eventf(_, related runtime.Object, _, reason, _, _ string, _ ...any) {
+	r.all[reason]++
 	if related != nil {
-		r.own++
+		r.own[reason]++
 	}
 }
 

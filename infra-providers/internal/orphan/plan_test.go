@@ -82,10 +82,12 @@ func TestPlan(t *testing.T) {
 		"suspects what would take a young one with it":       {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", func(f *Resource) { f.Created = short })}, known("a", "b"), 5, []Class{ClassSuspected, ClassGracePeriod}},
 		"suspects what would take a newly found one with it": {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", disk)}, known("a"), 5, []Class{ClassSuspected, ClassSuspected}},
 		"condemns beside what has no age":                    {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", disk, func(f *Resource) { f.Created = time.Time{} })}, known("a"), 5, []Class{ClassGracePeriod, ClassOrphaned}},
-		"condemns beside a tenant's with its UID":            {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", disk, func(f *Resource) { f.Identity.Owner.Namespace = "other" }), of("c", "lost", "home", disk, func(f *Resource) { f.Identity.Name = "other" })}, known("a", "b"), 5, []Class{ClassClusterMissing, ClassSuspected, ClassOrphaned}},
-		"condemns beside another's":                          {[]Resource{of("a", "lost", "home"), of("b", "found", "home", disk)}, known("a"), 5, []Class{ClassSuspected, ClassOrphaned}},
-		"condemns at second sight":                           {[]Resource{of("a", "lost", "home")}, known("a"), 5, []Class{ClassOrphaned}},
-		"condemns no more than the cap":                      {[]Resource{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Class{ClassOrphaned, ClassOrphaned, ClassOverLimit}},
+		"condemns beside a tenant's with its UID": {[]Resource{of("a", "lost", "home"), of("b", "lost", "home", disk, func(f *Resource) {
+			f.Identity.Owner = driver.Owner{UID: "tenant-uid", Namespace: "tenant", Name: "home"}
+		}), of("c", "lost", "home", disk, func(f *Resource) { f.Identity.Name = "other" })}, known("a"), 5, []Class{ClassSuspected, ClassSuspected, ClassOrphaned}},
+		"condemns beside another's":     {[]Resource{of("a", "lost", "home"), of("b", "found", "home", disk)}, known("a"), 5, []Class{ClassSuspected, ClassOrphaned}},
+		"condemns at second sight":      {[]Resource{of("a", "lost", "home")}, known("a"), 5, []Class{ClassOrphaned}},
+		"condemns no more than the cap": {[]Resource{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Class{ClassOrphaned, ClassOrphaned, ClassOverLimit}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +100,7 @@ func TestPlan(t *testing.T) {
 					{Namespace: "team", Name: "moved"}:  {UIDs: []types.UID{"now", "before"}},
 				},
 				References: map[Reference]bool{{"team", "home", "referred"}: true},
-				Clusters:   map[driver.Owner]ClusterState{owner("home"): {}, owner("frozen"): {Frozen: true}, owner("theirs"): {Foreign: true}},
+				Clusters:   map[driver.Owner]ClusterState{owner("home"): {}, {UID: "tenant-uid", Namespace: "tenant", Name: "home"}: {}, owner("frozen"): {Frozen: true}, owner("theirs"): {Foreign: true}},
 				Suspects:   test.suspects,
 				Grace:      20 * time.Minute,
 				Cap:        test.cap,
