@@ -226,10 +226,7 @@ func (d *Driver) search(ctx context.Context, id driver.Identity) ([]virtualMachi
 	if creation, ok := d.creations.Get(id, vmObject); ok {
 		return d.findCreated(ctx, id, creation)
 	}
-	if d.clock.Since(d.creations.Started()) < creationTime {
-		return nil, errCreationUnknown
-	}
-	return nil, nil
+	return nil, d.checkStarted()
 }
 
 // findCreated returns the virtual machine of a creation whose end is not known, and fails while it may still appear.
@@ -261,7 +258,15 @@ func (d *Driver) findCreated(ctx context.Context, id driver.Identity, creation i
 		return nil, errNotListedYet
 	}
 	d.creations.Fail(id, vmObject)
-	return nil, nil
+	return nil, d.checkStarted() // it may be an earlier process's first attempt, and no list has what that made later
+}
+
+// checkStarted fails while an earlier process may have requested what no list has yet.
+func (d *Driver) checkStarted() error {
+	if d.clock.Since(d.creations.Started()) < creationTime {
+		return errCreationUnknown
+	}
+	return nil
 }
 
 // findListed returns the virtual machines that are listed for an identity. What is listed may be gone, so it is read.

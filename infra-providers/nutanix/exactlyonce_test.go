@@ -140,6 +140,41 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 	}
 }
 
+// TestAbsenceIsNotConcludedFromAnEarlierAttempt: a process without memory repeats the first attempt of its predecessor, of which
+// nothing is left, and no list has what a later attempt made.
+func TestAbsenceIsNotConcludedFromAnEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]nutanixfake.Fault{
+		"it was not created": {Task: "VM_CREATE_FAILED"},
+		"it did not start":   {Start: "NO_HOST_RESOURCES"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, nutanixfake.Options{TaskRequests: 1})
+			d, req := w.connect(t), newRequest(identity, newConfig(t, unchanged))
+			w.cloud.FailNext(fault)
+			if _, err := drivertest.Create(t, d, req); err == nil {
+				t.Fatal("the first attempt did not fail")
+			}
+			w.cloud.HideNext(1000)
+			patiently(t, d, req)
+			d = w.connectRestarted(t)
+			for n := range 20 {
+				if n == 5 {
+					w.clock.Advance(inflight.Window + time.Second)
+				}
+				if _, err := d.Get(t.Context(), identity); driver.IsNotFound(err) {
+					t.Fatalf("before call %d of Create: %v", n, err)
+				}
+				_, _ = d.Create(t.Context(), req)
+			}
+			if left := w.cloud.Leftovers(); len(left) != 1 {
+				t.Errorf("%q exist, want one virtual machine", left)
+			}
+		})
+	}
+}
+
 // TestTokenOfWhatNoListHas: of a process that has seen failures and refusals, its successor knows nothing, and no list has what
 // was requested last.
 func TestTokenOfWhatNoListHas(t *testing.T) {
