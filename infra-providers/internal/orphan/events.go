@@ -25,8 +25,8 @@ type eventKind struct {
 	reason  string
 }
 
-// maxEvents is how many resources of a Cluster have an event of their own for one reason in a sweep: the server that a Secret names chooses how many
-// there are. The log has all.
+// maxEvents is how many resources of a Cluster have an event of their own for one reason in a sweep: the server that a Secret names
+// chooses how many there are. The log has all.
 const maxEvents = 20
 
 // orphanFound is the reason of the event that precedes a deletion by a grace period.
