@@ -177,7 +177,7 @@ func TestGuestsWithManyAddressesHideNoOthers(t *testing.T) {
 			addresses = strings.Repeat(`"10.0.0.1",`, 120_000) + addresses
 		}
 		head := fmt.Sprintf(`"apiVersion":"kubevirt.io/v1","metadata":{"name":"drover-%d","uid":"vm-%d","labels":{"drover.io/machine-uid":"%d"},"annotations":%s`, n, n, n, tags)
-		vms = append(vms, fmt.Sprintf(`{"kind":"VirtualMachine",%s},"spec":{"template":{"metadata":{"labels":{"drover.io/machine-uid":"%d"}},"spec":{"domain":{"devices":{}}}}},"status":{"printableStatus":"Running"}}`, head, n))
+		vms = append(vms, fmt.Sprintf(`{"kind":"VirtualMachine",%s},"spec":{"runStrategy":"Always","template":{"metadata":{"labels":{"drover.io/machine-uid":"%d"}},"spec":{"domain":{"devices":{}}}}},"status":{"printableStatus":"Running"}}`, head, n))
 		instances = append(instances, fmt.Sprintf(`{"kind":"VirtualMachineInstance",%s,"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"drover-%d","uid":"vm-%d","controller":true}]},"status":{"interfaces":[{"ipAddresses":[%s]}]}}`, head, n, n, addresses))
 	}
 	d := connectTo(t, func(w http.ResponseWriter, r *http.Request) {
