@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +50,9 @@ func TestFinds(t *testing.T) {
 		"a check that compares no more than names":                {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &trustsNames{c} }, []error{errTouched}},
 		"tags that are put on what is somebody else's":            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
 		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &refusesAfterCreating{Cloud: c} }, []error{errDoubled}},
+		"nothing where one that never ran is replaced":            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return newReplaces(c, driver.Stopped, true) }, nil},
+		"a second one beside one that never ran":                  {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return newReplaces(c, driver.Stopped, false) }, []error{errDoubled}},
+		"one that ran and is replaced":                            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return newReplaces(c, driver.Running, true) }, []error{errDoubled}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,6 +166,61 @@ func (d *refusesAfterCreating) Create(ctx context.Context, req driver.CreateRequ
 		return driver.Instance{}, &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
 	}
 	return made, err
+}
+
+// replaces leaves the first instance of each machine in a state, and creates another one once that was listed.
+type replaces struct {
+	*fake.Cloud
+	state   driver.State
+	deletes bool
+	// listed is whether the first instance of a machine was listed.
+	listed map[types.UID]bool
+}
+
+func newReplaces(c *fake.Cloud, state driver.State, deletes bool) *replaces {
+	return &replaces{c, state, deletes, map[types.UID]bool{}}
+}
+
+func (d *replaces) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {
+	uid, first := req.Identity.UID, req
+	if strings.HasPrefix(string(uid), "0f") { // of another tenant, before the first fault
+		return d.Cloud.Create(ctx, req)
+	}
+	first.Config.Zone = "first"
+	listed, known := d.listed[uid]
+	if !known {
+		_, err := d.Cloud.Create(ctx, first)
+		d.Set(uid, func(i *driver.Instance) { i.State = d.state }) // also of one whose answer was lost
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		d.listed[uid] = false
+	}
+	if !listed {
+		return driver.Instance{}, &driver.UnfinishedError{Err: errors.New("not started yet")}
+	}
+	id := req.Identity
+	id.ProviderID = ""
+	switch found, err := d.Cloud.Get(ctx, id); {
+	case err != nil && !driver.IsNotFound(err):
+		return driver.Instance{}, err
+	case err == nil && d.deletes && found.FailureDomain == "first":
+		d.DestroyInstance(found.ProviderID)
+	}
+	return d.Cloud.Create(ctx, req)
+}
+
+func (d *replaces) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		for found, err := range d.Cloud.List(ctx, owner) {
+			if err == nil && found.FailureDomain == "first" {
+				d.listed[found.Identity.UID] = true
+			}
+			if !yield(found, err) {
+				return
+			}
+		}
+	}
 }
 
 // deletesByName deletes every instance of the name, whatever its UID.

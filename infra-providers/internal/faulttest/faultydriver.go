@@ -165,14 +165,37 @@ func (s *faultyDriver[C]) call(changes bool, do func() error) error {
 // answers are all answers of the cloud, whether they arrived or not.
 type answers struct {
 	calls map[string]int
-	// seen are the provider IDs of the instances there are.
-	seen map[types.UID]string
-	// duplicates are the machines that have two instances.
-	duplicates []string
+	// seen are the instances there are, by the UID of their machine.
+	seen map[types.UID]sighting
+	// replacements are those that were seen since the last check.
+	replacements []replacement
+}
+
+// sighting is an instance that was seen, and whether it was ever seen running.
+type sighting struct {
+	instance driver.Instance
+	ran      bool
+}
+
+// id identifies the instance itself, and not what else its machine may have.
+func (s sighting) id() driver.Identity {
+	id := s.instance.Identity
+	id.ProviderID = s.instance.ProviderID
+	return id
+}
+
+// replacement is another instance than before of the same machine.
+type replacement struct {
+	before sighting
+	now    driver.Instance
+}
+
+func (r replacement) String() string {
+	return fmt.Sprintf("machine %q has the instances %q and %q", r.now.Identity.Name, r.before.instance.ProviderID, r.now.ProviderID)
 }
 
 func newAnswers() *answers {
-	return &answers{calls: map[string]int{}, seen: map[types.UID]string{}}
+	return &answers{calls: map[string]int{}, seen: map[types.UID]sighting{}}
 }
 
 func (l *answers) count(verb string) { l.calls[verb]++ }
@@ -185,10 +208,12 @@ func (l *answers) see(instance driver.Instance, err error) {
 	if instance.ProviderID == "" && instance.State == driver.Stopping { // what was beside an instance that is gone
 		return
 	}
-	if known, ok := l.seen[uid]; ok && known != instance.ProviderID {
-		l.duplicates = append(l.duplicates, fmt.Sprintf("machine %q has the instances %q and %q", instance.Identity.Name, known, instance.ProviderID))
+	known, ok := l.seen[uid]
+	same := ok && known.instance.ProviderID == instance.ProviderID
+	if ok && !same {
+		l.replacements = append(l.replacements, replacement{known, instance})
 	}
-	l.seen[uid] = instance.ProviderID
+	l.seen[uid] = sighting{instance, instance.State == driver.Running || same && known.ran}
 }
 
 func (l *answers) drop(uid types.UID) { delete(l.seen, uid) }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -205,7 +204,7 @@ func (s *run[M, C]) step(ctx context.Context) error {
 	if one.gone {
 		return s.awaitDeleted(ctx, one)
 	}
-	return s.check(one, failure)
+	return s.check(ctx, one, failure)
 }
 
 // injectFault restarts the instance of a machine at random, in any state, as a remediation would that is out of date.
@@ -270,18 +269,18 @@ func (s *run[M, C]) retry(ctx context.Context, do func() error) (err error) {
 }
 
 // check is what must be true at every moment.
-func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
+func (s *run[M, C]) check(ctx context.Context, one *lifecycle[M], failure error) error {
 	name, status := one.machine.GetName(), one.machine.GetStatus()
 	if one.steps > s.maxReconciles {
 		return fmt.Errorf("%w: machine %q with %+v, because of: %s", errStuck, name, status, fmt.Sprint(failure))
 	}
-	if duplicates := s.answers.duplicates; len(duplicates) > 0 {
-		return fmt.Errorf("%w: %s", errDoubled, strings.Join(duplicates, "; "))
+	if err := s.checkReplacements(ctx); err != nil {
+		return err
 	}
 	if one.forged {
 		return nil // it never gets an instance, and waits until it is deleted
 	}
-	made := s.answers.seen[one.machine.GetUID()]
+	made := s.answers.seen[one.machine.GetUID()].instance.ProviderID
 	if id := one.machine.GetProviderID(); id != "" && id != made {
 		return fmt.Errorf("machine %q has providerID %q and the instance %q", name, id, made)
 	}
@@ -297,19 +296,40 @@ func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 	}
 }
 
-// awaitDeleted proves by a direct read that a machine that was removed has no instance, and deletes its other objects.
-func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
-	s.active = slices.DeleteFunc(s.active, func(other *lifecycle[M]) bool { return other == one })
-	id := s.identity(one)
-	var left driver.Instance
-	var err error
+// checkReplacements fails if a machine has two instances. One that never ran may be given up for another, for lack of capacity, once
+// it is deleted: where an instance is first made and then started, it may have been listed before.
+func (s *run[M, C]) checkReplacements(ctx context.Context) error {
+	for _, each := range s.answers.replacements {
+		left, err := s.get(ctx, each.before.id())
+		switch {
+		case each.before.ran, err == nil && left.State != driver.Terminated:
+			return fmt.Errorf("%w: %s", errDoubled, each)
+		case err != nil && !driver.IsNotFound(err):
+			return fmt.Errorf("%s; reading the first: %w", each, err)
+		}
+		s.answers.count("replacement of what never ran")
+	}
+	s.answers.replacements = nil
+	return nil
+}
+
+// get reads an instance directly and without faults.
+func (s *run[M, C]) get(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
 	s.rand.rest(func() {
 		for range 1 + 2*len(s.hooks) { // a hook may still wait for its call
-			if left, err = s.env.Hooks.Driver.Get(ctx, id); err == nil || driver.IsNotFound(err) {
+			if found, err = s.env.Hooks.Driver.Get(ctx, id); err == nil || driver.IsNotFound(err) {
 				return
 			}
 		}
 	})
+	return found, err
+}
+
+// awaitDeleted proves by a direct read that a machine that was removed has no instance, and deletes its other objects.
+func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
+	s.active = slices.DeleteFunc(s.active, func(other *lifecycle[M]) bool { return other == one })
+	id := s.identity(one)
+	left, err := s.get(ctx, id)
 	switch {
 	case err == nil && left.State != driver.Terminated:
 		return fmt.Errorf("%w: machine %q is gone and its instance %q is %s", errLeaked, id.Name, left.ProviderID, left.State)
