@@ -4,8 +4,6 @@
 package nutanixfake
 
 import (
-	"time"
-
 	tasks "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/config"
 	prismerrors "github.com/nutanix/ntnx-api-golang-clients/prism-go-client/v4/models/prism/v4/error"
 	"k8s.io/utils/ptr"
@@ -19,7 +17,7 @@ func (c *Cloud) begin(operation, entity, fails string, effect func(*task)) *task
 	c.serial++
 	t := &task{
 		id: taskPrefix + uuid(taskKind, c.serial), operation: operation, entity: entity, left: c.options.TaskRequests, total: c.options.TaskRequests,
-		created: time.Now(), fails: fails, effect: effect,
+		created: c.options.Now(), fails: fails, effect: effect,
 	}
 	c.tasks[t.id] = t
 	c.unended = append(c.unended, t)
