@@ -45,6 +45,10 @@ type Environment[M driver.Machine, C any] struct {
 	// Hooks are those of the conformance suite over the same simulated cloud. Driver and Leftovers are
 	// needed; Lose, Refuse, Interrupt and Hide are used where they are there.
 	Hooks drivertest.Environment[C]
+	// ReportsDoubles is true for a simulated cloud that fails the test itself if it makes a second instance of a machine beside the
+	// first. There a machine may get another instance than one that was listed and never started, as in clouds where that is a
+	// second step: one that cannot be started is deleted before another one is made.
+	ReportsDoubles bool
 	// Pass moves the clock of the simulated cloud; nil where time passes by itself or by reads.
 	Pass func(time.Duration)
 }

@@ -50,14 +50,27 @@ func TestFinds(t *testing.T) {
 		"a check that compares no more than names":                {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &trustsNames{c} }, []error{errTouched}},
 		"tags that are put on what is somebody else's":            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
 		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &refusesAfterCreating{Cloud: c} }, []error{errDoubled}},
-		"nothing where one that never ran is replaced":            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return newReplaces(c, driver.Stopped, true) }, nil},
-		"a second one beside one that never ran":                  {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return newReplaces(c, driver.Stopped, false) }, []error{errDoubled}},
-		"one that ran and is replaced":                            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return newReplaces(c, driver.Running, true) }, []error{errDoubled}},
+		"nothing where one that was never started is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return newReplaces(c, driver.Stopped, true, true)
+		}, nil},
+		"a second one beside one that was never started": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return newReplaces(c, driver.Stopped, false, true)
+		}, []error{errDoubled}},
+		"one that is replaced in a cloud that does not report doubles": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return newReplaces(c, driver.Stopped, true, false)
+		}, []error{errDoubled}},
+		"one that starts and is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return newReplaces(c, driver.Pending, true, true)
+		}, []error{errDoubled}},
+		"one that ran and is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return newReplaces(c, driver.Running, true, true)
+		}, []error{errDoubled}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hooks := fake.Environment(fake.Options{BootReads: 1, DeleteReads: 1})
 			broken := test.driver(hooks.Driver.(*fake.Cloud), hooks.Interrupt)
+			replacing, is := broken.(*replaces)
 			rand := newRand(1)
 			s, err := newRun(t.Context(), cluster, rand, Environment[*infrav1.SimMachine, fake.Config]{
 				Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
@@ -73,8 +86,9 @@ func TestFinds(t *testing.T) {
 						return broken, nil
 					},
 				},
-				Machine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
-				Hooks:   hooks,
+				Machine:        func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+				Hooks:          hooks,
+				ReportsDoubles: is && replacing.reported,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -171,14 +185,15 @@ func (d *refusesAfterCreating) Create(ctx context.Context, req driver.CreateRequ
 // replaces leaves the first instance of each machine in a state, and creates another one once that was listed.
 type replaces struct {
 	*fake.Cloud
-	state   driver.State
-	deletes bool
+	state driver.State
+	// deletes is true if it deletes the first before, and reported if the cloud would report the second otherwise.
+	deletes, reported bool
 	// listed is whether the first instance of a machine was listed.
 	listed map[types.UID]bool
 }
 
-func newReplaces(c *fake.Cloud, state driver.State, deletes bool) *replaces {
-	return &replaces{c, state, deletes, map[types.UID]bool{}}
+func newReplaces(c *fake.Cloud, state driver.State, deletes, reported bool) *replaces {
+	return &replaces{c, state, deletes, reported, map[types.UID]bool{}}
 }
 
 func (d *replaces) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {

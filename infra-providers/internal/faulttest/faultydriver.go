@@ -41,6 +41,7 @@ func (s *faultyDriver[C]) Create(ctx context.Context, req driver.CreateRequest[C
 	err := s.call(true, func() (err error) {
 		made, err = s.Driver.Create(ctx, req)
 		s.answers.see(made, err)
+		s.answers.settle(made.Identity.UID)
 		return err
 	})
 	return made, err
@@ -171,10 +172,11 @@ type answers struct {
 	replacements []replacement
 }
 
-// sighting is an instance that was seen, and whether it was ever seen running.
+// sighting is an instance that was seen.
 type sighting struct {
 	instance driver.Instance
-	ran      bool
+	// settled is true once it was returned by Create, or seen in any state but Stopped and Stopping: it is never replaced.
+	settled bool
 }
 
 // id identifies the instance itself, and not what else its machine may have.
@@ -213,7 +215,16 @@ func (l *answers) see(instance driver.Instance, err error) {
 	if ok && !same {
 		l.replacements = append(l.replacements, replacement{known, instance})
 	}
-	l.seen[uid] = sighting{instance, instance.State == driver.Running || same && known.ran}
+	stopped := instance.State == driver.Stopped || instance.State == driver.Stopping
+	l.seen[uid] = sighting{instance, !stopped || same && known.settled}
+}
+
+// settle notes that the instance of a machine, if one was seen, is what Create returned.
+func (l *answers) settle(uid types.UID) {
+	if known, ok := l.seen[uid]; ok {
+		known.settled = true
+		l.seen[uid] = known
+	}
 }
 
 func (l *answers) drop(uid types.UID) { delete(l.seen, uid) }

@@ -296,18 +296,21 @@ func (s *run[M, C]) check(ctx context.Context, one *lifecycle[M], failure error)
 	}
 }
 
-// checkReplacements fails if a machine has two instances. One that never ran may be given up for another, for lack of capacity, once
-// it is deleted: where an instance is first made and then started, it may have been listed before.
+// checkReplacements fails if a machine has two instances. Where ReportsDoubles is true, one that was listed and never started may be
+// replaced once it is gone.
 func (s *run[M, C]) checkReplacements(ctx context.Context) error {
 	for _, each := range s.answers.replacements {
+		if each.before.settled || !s.env.ReportsDoubles {
+			return fmt.Errorf("%w: %s", errDoubled, each)
+		}
 		left, err := s.get(ctx, each.before.id())
 		switch {
-		case each.before.ran, err == nil && left.State != driver.Terminated:
+		case err == nil && left.State != driver.Terminated:
 			return fmt.Errorf("%w: %s", errDoubled, each)
 		case err != nil && !driver.IsNotFound(err):
 			return fmt.Errorf("%s; reading the first: %w", each, err)
 		}
-		s.answers.count("replacement of what never ran")
+		s.answers.count("replacement of what was never started")
 	}
 	s.answers.replacements = nil
 	return nil
