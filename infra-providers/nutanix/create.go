@@ -4,6 +4,7 @@
 package nutanix
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -194,12 +195,14 @@ func (d *Driver) awaited(ctx context.Context, id driver.Identity, object string,
 	return task, nil
 }
 
-// earlierMargin is how long before the answer to its request a task is created at most.
+// earlierMargin is how long before the answer to a repeated request its task may have ended: its first answer may have been lost.
 const earlierMargin = inflight.Window
 
-// isEarlier reports whether a task was begun long before the request that was answered with it, both by the clock of Prism Central.
+// isEarlier reports whether a task ended long before the request that was answered with it, both by the clock of Prism Central, so
+// that a list has what it left. One that has ended since is this request's, whoever began it.
 func isEarlier(task *tasks.Task, creation inflight.Creation) bool {
-	return task.CreatedTime != nil && !creation.Answered.IsZero() && task.CreatedTime.Before(creation.Answered.Add(-earlierMargin))
+	ended := cmp.Or(task.CompletedTime, task.CreatedTime)
+	return ended != nil && !creation.Answered.IsZero() && ended.Before(creation.Answered.Add(-earlierMargin))
 }
 
 // refused returns why a creation failed, after it is certain that there is no virtual machine. What it left is deleted.
@@ -239,7 +242,10 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	default: // it may be stopped, and nothing but Create starts it
 		return driver.Instance{}, &driver.UnfinishedError{Err: errStarting}
 	}
-	if begun, ok := d.creations.Get(req.Identity, startObject); ok && begun.Operation != "" {
+	switch begun, ok := d.creations.Get(req.Identity, startObject); {
+	case ok && begun.Series != seriesOf(req.Identity, startObject, vm.instance.ID): // of another one, which is gone
+		d.creations.End(req.Identity, startObject)
+	case ok && begun.Operation != "":
 		return driver.Instance{}, d.continueStart(ctx, req, vm, begun)
 	}
 	err = d.send(req.Identity, startObject, vm.instance.ID, func(requestID string) (prism.Begun, error) {
@@ -268,8 +274,8 @@ func (d *Driver) continueStart(ctx context.Context, req driver.CreateRequest[Ins
 	if err != nil {
 		return err
 	}
-	if len(again) > 0 && !isOff(again[0]) {
-		return &driver.UnfinishedError{Err: errStarting} // another call has started it
+	if len(again) == 0 || !isOff(again[0]) {
+		return &driver.UnfinishedError{Err: errStarting} // it was started or deleted by another call
 	}
 	if isRetryable(task) {
 		d.creations.Fail(req.Identity, startObject)

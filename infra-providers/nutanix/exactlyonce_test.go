@@ -175,6 +175,27 @@ func TestAbsenceIsNotConcludedFromAnEarlierAttempt(t *testing.T) {
 	}
 }
 
+// TestEarlierCreationThatFailsLater: a process without memory is answered with the task of its predecessor, which was begun long
+// before and has not ended. What it leaves is deleted, though no list has it, before another attempt.
+func TestEarlierCreationThatFailsLater(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, nutanixfake.Options{TaskRequests: 30, ReportsDoubles: true})
+	req := newRequest(identity, newConfig(t, unchanged))
+	w.cloud.FailNext(nutanixfake.Fault{Task: "VM_CREATE_FAILED", LeavesVM: true})
+	w.cloud.HideNext(1000)
+	for d := w.connect(t); w.cloud.Counts()["POST vms"] == 0; {
+		if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want an UnfinishedError", err)
+		}
+	}
+	w.clock.Advance(inflight.Window + time.Minute)
+	patiently(t, w.connectRestarted(t), req)
+	w.cloud.Advance()
+	if left := w.cloud.Leftovers(); len(left) != 1 {
+		t.Errorf("%q exist, want one virtual machine", left)
+	}
+}
+
 // TestTokenOfWhatNoListHas: of a process that has seen failures and refusals, its successor knows nothing, and no list has what
 // was requested last.
 func TestTokenOfWhatNoListHas(t *testing.T) {

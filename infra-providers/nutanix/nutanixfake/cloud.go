@@ -62,6 +62,8 @@ type Options struct {
 	Now func() time.Time
 	// Version is that of the API, such as v4.2; empty means v4.2, and "none" none.
 	Version string
+	// ReportsDoubles makes a second virtual machine with the same description, which identifies its machine, a violation.
+	ReportsDoubles bool
 	// ForgetsRequests makes a token that was used mean nothing, as after Prism Central has forgotten it.
 	ForgetsRequests bool
 }
@@ -78,12 +80,12 @@ type virtualMachine struct {
 type task struct {
 	id, operation, entity string
 	// left is the number of requests until it ends.
-	left    int
-	total   int
-	created time.Time
-	fails   string
-	effect  func(t *task)
-	ended   bool
+	left               int
+	total              int
+	created, completed time.Time
+	fails              string
+	effect             func(t *task)
+	ended              bool
 }
 
 // Cloud is the fake.
@@ -185,7 +187,7 @@ func (c *Cloud) Age(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range c.tasks {
-		t.created = t.created.Add(-by)
+		t.created, t.completed = t.created.Add(-by), t.completed.Add(-by)
 	}
 }
 

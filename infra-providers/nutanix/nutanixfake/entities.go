@@ -196,11 +196,20 @@ func (c *Cloud) createVM(body []byte, fault Fault) (answer, error) {
 	}
 	begun := c.begin("CreateVm", *vm.ExtId, fault.Task, func(t *task) {
 		if t.fails == "" || fault.LeavesVM {
+			c.reportDouble(vm)
 			c.vms[*vm.ExtId] = vm
 			c.order = append(c.order, *vm.ExtId)
 		}
 	})
 	return accepted(begun.id), nil
+}
+
+func (c *Cloud) reportDouble(vm *virtualMachine) {
+	for id, known := range c.vms {
+		if c.options.ReportsDoubles && ptr.Equal(known.Description, vm.Description) {
+			c.violate("%s: %s exists beside %s, which has the same description", createMethod, *vm.ExtId, id)
+		}
+	}
 }
 
 // check refuses a virtual machine that Prism Central refuses.

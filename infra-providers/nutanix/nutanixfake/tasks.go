@@ -40,7 +40,7 @@ func (c *Cloud) end(t *task) {
 	if t.ended || t.left > 0 {
 		return
 	}
-	t.ended = true
+	t.ended, t.completed = true, c.options.Now()
 	t.effect(t)
 }
 
@@ -65,6 +65,9 @@ func (t *task) show() *tasks.Task {
 		entity := tasks.NewEntityReference()
 		entity.ExtId, entity.Rel = &t.entity, ptr.To("vmm:ahv:config:vm")
 		shown.EntitiesAffected = []tasks.EntityReference{*entity}
+	}
+	if t.ended {
+		shown.CompletedTime = &t.completed
 	}
 	if t.ended && t.fails != "" {
 		message := prismerrors.NewAppMessage()
