@@ -19,17 +19,25 @@ import (
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
 	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
-		w := newEnv(t, nutanixfake.Options{TaskRequests: 3, ListDelay: 1, Faults: func(method string) nutanixfake.Fault {
-			return faults[random.Fault(nutanixfake.IsChange(method))]
+		w := newEnv(t, nutanixfake.Options{TaskRequests: 3, ListDelay: 1, ReportsDoubles: true, Faults: func(method string) nutanixfake.Fault {
+			fault := faults[random.Fault(nutanixfake.IsChange(method))]
+			if method == "POST vms" && random.Fault(false) == faulttest.Broken {
+				fault.Task, fault.LeavesVM = "VM_CREATE_FAILED", random.UpTo(2) == 0
+			}
+			return fault
 		}})
 		return faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig]{
 			Cloud:   w.description(),
 			Secret:  w.credentialsSecret(),
 			Machine: func() *infrav1.NutanixMachine { return &infrav1.NutanixMachine{Spec: newSpec(withFallbacks)} },
 			Hooks:   conformanceEnv(t, w),
+			// What does not start is deleted, and another one made.
+			ReportsDoubles: true,
 			Pass: func(passed time.Duration) {
 				w.clock.Advance(passed)
-				w.cloud.Advance()
+				if random.UpTo(3) == 0 {
+					w.cloud.Advance()
+				}
 			},
 		}
 	})
