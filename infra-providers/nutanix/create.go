@@ -4,7 +4,6 @@
 package nutanix
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -201,8 +200,7 @@ const earlierMargin = inflight.Window
 // isEarlier reports whether a task ended long before the request that was answered with it, both by the clock of Prism Central, so
 // that a list has what it left. One that has ended since is this request's, whoever began it.
 func isEarlier(task *tasks.Task, creation inflight.Creation) bool {
-	ended := cmp.Or(task.CompletedTime, task.CreatedTime)
-	return ended != nil && !creation.Answered.IsZero() && ended.Before(creation.Answered.Add(-earlierMargin))
+	return task.CompletedTime != nil && !creation.Answered.IsZero() && task.CompletedTime.Before(creation.Answered.Add(-earlierMargin))
 }
 
 // refused returns why a creation failed, after it is certain that there is no virtual machine. What it left is deleted.

@@ -6,7 +6,6 @@ package nutanix_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -19,28 +18,41 @@ import (
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
 	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
-		w := newEnv(t, nutanixfake.Options{TaskRequests: 3, ListDelay: 1, ReportsDoubles: true, Faults: func(method string) nutanixfake.Fault {
-			fault := faults[random.Fault(nutanixfake.IsChange(method))]
-			if method == "POST vms" && random.Fault(false) == faulttest.Broken {
-				fault.Task, fault.LeavesVM = "VM_CREATE_FAILED", random.UpTo(2) == 0
-			}
-			return fault
+		w := newEnv(t, nutanixfake.Options{ListDelay: 1, ReportsDoubles: true, TaskLength: func(operation string) int { return taskLength(random, operation) }, Faults: func(method string) nutanixfake.Fault {
+			return faultOf(random, method)
 		}})
+		hooks := conformanceEnv(t, w)
+		hooks.Leftovers = func() []string {
+			w.cloud.Advance()
+			return w.cloud.Leftovers()
+		}
 		return faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig]{
 			Cloud:   w.description(),
 			Secret:  w.credentialsSecret(),
 			Machine: func() *infrav1.NutanixMachine { return &infrav1.NutanixMachine{Spec: newSpec(withFallbacks)} },
-			Hooks:   conformanceEnv(t, w),
+			Hooks:   hooks,
 			// What does not start is deleted, and another one made.
 			ReportsDoubles: true,
-			Pass: func(passed time.Duration) {
-				w.clock.Advance(passed)
-				if random.UpTo(3) == 0 {
-					w.cloud.Advance()
-				}
-			},
+			Pass:           w.clock.Advance,
 		}
 	})
+}
+
+// taskLength returns after how many requests a task ends. A creation may copy an image; it ends within creationTime.
+func taskLength(random *faulttest.Rand, operation string) int {
+	if operation == "CreateVm" && random.UpTo(5) == 0 {
+		return 1 + random.UpTo(100)
+	}
+	return 1 + random.UpTo(10)
+}
+
+// faultOf returns the fault of a request. A creation that is accepted may fail, and leave its virtual machine.
+func faultOf(random *faulttest.Rand, method string) nutanixfake.Fault {
+	fault := faults[random.Fault(nutanixfake.IsChange(method))]
+	if method == "POST vms" && random.Fault(false) == faulttest.Broken {
+		fault.Task, fault.LeavesVM = "VM_CREATE_FAILED", random.UpTo(2) == 0
+	}
+	return fault
 }
 
 func withFallbacks(s *infrav1.NutanixMachineSpec) {

@@ -53,6 +53,9 @@ func TestFinds(t *testing.T) {
 		"nothing where one that was never started is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
 			return newReplaces(c, driver.Stopped, true, true)
 		}, nil},
+		"nothing where one that is being deleted is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return newReplaces(c, driver.Stopping, true, true)
+		}, nil},
 		"a second one beside one that was never started": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
 			return newReplaces(c, driver.Stopped, false, true)
 		}, []error{errDoubled}},
@@ -182,7 +185,7 @@ func (d *refusesAfterCreating) Create(ctx context.Context, req driver.CreateRequ
 	return made, err
 }
 
-// replaces leaves the first instance of each machine in a state, and creates another one once that was listed.
+// replaces lists the first instance of each machine in a state, and then creates another one.
 type replaces struct {
 	*fake.Cloud
 	state driver.State
@@ -204,9 +207,7 @@ func (d *replaces) Create(ctx context.Context, req driver.CreateRequest[fake.Con
 	first.Config.Zone = "first"
 	listed, known := d.listed[uid]
 	if !known {
-		_, err := d.Cloud.Create(ctx, first)
-		d.Set(uid, func(i *driver.Instance) { i.State = d.state }) // also of one whose answer was lost
-		if err != nil {
+		if _, err := d.Cloud.Create(ctx, first); err != nil {
 			return driver.Instance{}, err
 		}
 		d.listed[uid] = false
@@ -229,7 +230,7 @@ func (d *replaces) List(ctx context.Context, owner driver.Owner) iter.Seq2[drive
 	return func(yield func(driver.Instance, error) bool) {
 		for found, err := range d.Cloud.List(ctx, owner) {
 			if err == nil && found.FailureDomain == "first" {
-				d.listed[found.Identity.UID] = true
+				d.listed[found.Identity.UID], found.State = true, d.state
 			}
 			if !yield(found, err) {
 				return

@@ -56,6 +56,8 @@ type Options struct {
 	Faults func(method string) Fault
 	// TaskRequests is the number of requests after which a task ends; it runs before the last.
 	TaskRequests int
+	// TaskLength returns the number for an operation, such as CreateVm; nil means TaskRequests.
+	TaskLength func(operation string) int
 	// ListDelay is the number of lists that omit what is new.
 	ListDelay int
 	// Now is the clock; nil means the real one.
@@ -124,6 +126,9 @@ func New(options Options) *Cloud {
 	}
 	if options.Now == nil {
 		options.Now = time.Now
+	}
+	if options.TaskLength == nil {
+		options.TaskLength = func(string) int { return options.TaskRequests }
 	}
 	if options.Version == "" {
 		options.Version = "v4.2"

@@ -15,8 +15,9 @@ const taskPrefix = "ZXJnb24=:"
 // begin begins a task. Its effect is that of its success, or of its failure if it fails with a group of errors.
 func (c *Cloud) begin(operation, entity, fails string, effect func(*task)) *task {
 	c.serial++
+	length := c.options.TaskLength(operation)
 	t := &task{
-		id: taskPrefix + uuid(taskKind, c.serial), operation: operation, entity: entity, left: c.options.TaskRequests, total: c.options.TaskRequests,
+		id: taskPrefix + uuid(taskKind, c.serial), operation: operation, entity: entity, left: length, total: length,
 		created: c.options.Now(), fails: fails, effect: effect,
 	}
 	c.tasks[t.id] = t
