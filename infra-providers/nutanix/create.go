@@ -194,7 +194,7 @@ func (d *Driver) awaited(ctx context.Context, id driver.Identity, object string,
 	return task, nil
 }
 
-// earlierMargin is how long before the answer to a repeated request its task may have ended: its first answer may have been lost.
+// earlierMargin is how long before the answer to a repeated request its task may have ended, as after a lost first answer.
 const earlierMargin = inflight.Window
 
 // isEarlier reports whether a task ended long before the request that was answered with it, both by the clock of Prism Central, so
@@ -240,10 +240,7 @@ func (d *Driver) start(ctx context.Context, req driver.CreateRequest[InstanceCon
 	default: // it may be stopped, and nothing but Create starts it
 		return driver.Instance{}, &driver.UnfinishedError{Err: errStarting}
 	}
-	switch begun, ok := d.creations.Get(req.Identity, startObject); {
-	case ok && begun.Series != seriesOf(req.Identity, startObject, vm.instance.ID): // of another one, which is gone
-		d.creations.End(req.Identity, startObject)
-	case ok && begun.Operation != "":
+	if begun, ok := d.creations.Get(req.Identity, startObject); ok && begun.Operation != "" {
 		return driver.Instance{}, d.continueStart(ctx, req, vm, begun)
 	}
 	err = d.send(req.Identity, startObject, vm.instance.ID, func(requestID string) (prism.Begun, error) {
