@@ -18,9 +18,11 @@ import (
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
 	faulttest.Run(t, shared.Cluster(t), func(t *testing.T, random *faulttest.Rand) faulttest.Environment[*infrav1.NutanixMachine, nutanix.InstanceConfig] {
-		w := newEnv(t, nutanixfake.Options{ListDelay: 1, ReportsDoubles: true, TaskLength: func(operation string) int { return taskLength(random, operation) }, Faults: func(method string) nutanixfake.Fault {
-			return faultOf(random, method)
-		}})
+		w := newEnv(t, nutanixfake.Options{
+			ListDelay: 1, ReportsDoubles: true,
+			TaskLength: func(operation string) int { return taskLength(random, operation) },
+			Faults:     func(method string) nutanixfake.Fault { return faultOf(random, method) },
+		})
 		hooks := conformanceEnv(t, w)
 		hooks.Leftovers = func() []string {
 			w.cloud.Advance()
