@@ -43,37 +43,25 @@ func TestFinds(t *testing.T) {
 		"a deletion that is reported too early": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
 			return &reportsDeletedEarly{c, map[types.UID]bool{}}
 		}, []error{errLeaked}},
-		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &leavesDisk{c, interrupt} }, []error{errLeaked}},
-		"a failure that is taken for absence":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &reportsErrorAsNotFound{Cloud: c} }, []error{errGivenUp, errDoubled}},
-		"an instance that never gets deleted":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &neverDeletes{c} }, []error{errStuck}},
-		"a look-up by name alone":                                 {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deletesByName{c} }, []error{errTouched}},
-		"a check that compares no more than names":                {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &trustsNames{c} }, []error{errTouched}},
-		"tags that are put on what is somebody else's":            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
-		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &refusesAfterCreating{Cloud: c} }, []error{errDoubled}},
-		"nothing where one that was never started is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
-			return newReplaces(c, driver.Stopped, true, true)
-		}, nil},
-		"nothing where one that is being deleted is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
-			return newReplaces(c, driver.Stopping, true, true)
-		}, nil},
-		"a second one beside one that was never started": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
-			return newReplaces(c, driver.Stopped, false, true)
-		}, []error{errDoubled}},
-		"one that is replaced in a cloud that does not report doubles": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
-			return newReplaces(c, driver.Stopped, true, false)
-		}, []error{errDoubled}},
-		"one that starts and is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
-			return newReplaces(c, driver.Pending, true, true)
-		}, []error{errDoubled}},
-		"one that ran and is replaced": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
-			return newReplaces(c, driver.Running, true, true)
-		}, []error{errDoubled}},
+		"a disk that stays":                                            {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &leavesDisk{c, interrupt} }, []error{errLeaked}},
+		"a failure that is taken for absence":                          {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &reportsErrorAsNotFound{Cloud: c} }, []error{errGivenUp, errDoubled}},
+		"an instance that never gets deleted":                          {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &neverDeletes{c} }, []error{errStuck}},
+		"a look-up by name alone":                                      {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deletesByName{c} }, []error{errTouched}},
+		"a check that compares no more than names":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &trustsNames{c} }, []error{errTouched}},
+		"tags that are put on what is somebody else's":                 {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
+		"a refusal for lack of room though the instance was made":      {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &refusesAfterCreating{Cloud: c} }, []error{errDoubled}},
+		"nothing where one that was never started is replaced":         {replacing(driver.Stopped, true, true), nil},
+		"nothing where one that is being deleted is replaced":          {replacing(driver.Stopping, true, true), nil},
+		"a second one beside one that was never started":               {replacing(driver.Stopped, false, true), []error{errDoubled}},
+		"one that is replaced in a cloud that does not report doubles": {replacing(driver.Stopped, true, false), []error{errDoubled}},
+		"one that starts and is replaced":                              {replacing(driver.Pending, true, true), []error{errDoubled}},
+		"one that ran and is replaced":                                 {replacing(driver.Running, true, true), []error{errDoubled}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hooks := fake.Environment(fake.Options{BootReads: 1, DeleteReads: 1})
 			broken := test.driver(hooks.Driver.(*fake.Cloud), hooks.Interrupt)
-			replacing, is := broken.(*replaces)
+			replaced, is := broken.(*replaces)
 			rand := newRand(1)
 			s, err := newRun(t.Context(), cluster, rand, Environment[*infrav1.SimMachine, fake.Config]{
 				Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
@@ -91,7 +79,7 @@ func TestFinds(t *testing.T) {
 				},
 				Machine:        func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 				Hooks:          hooks,
-				ReportsDoubles: is && replacing.reported,
+				ReportsDoubles: is && replaced.reported,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -195,8 +183,10 @@ type replaces struct {
 	listed map[types.UID]bool
 }
 
-func newReplaces(c *fake.Cloud, state driver.State, deletes, reported bool) *replaces {
-	return &replaces{c, state, deletes, reported, map[types.UID]bool{}}
+func replacing(state driver.State, deletes, reported bool) func(*fake.Cloud, func()) driver.Driver[fake.Config] {
+	return func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+		return &replaces{c, state, deletes, reported, map[types.UID]bool{}}
+	}
 }
 
 func (d *replaces) Create(ctx context.Context, req driver.CreateRequest[fake.Config]) (driver.Instance, error) {
