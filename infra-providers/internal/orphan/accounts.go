@@ -5,13 +5,13 @@ package orphan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
@@ -115,7 +115,7 @@ func concurrently[T any](ctx context.Context, holders map[string][]T, do func(co
 		})
 	}
 	running.Wait()
-	return errors.Join(failures...)
+	return kerrors.NewAggregate(failures)
 }
 
 // inTurn makes a call, and makes it again in its turn where the rate of the account is used up. A sweep makes each call

@@ -23,6 +23,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -130,7 +131,8 @@ func (c *Collector[M, C]) Start(ctx context.Context) error {
 	}
 }
 
-// Sweep lists every account once. Nothing is deleted in one whose list breaks off.
+// Sweep lists every account once. Nothing is deleted in one whose list breaks off. The error has all failures in one line, so that
+// grep finds them in the log.
 func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if !c.Memory.Known() {
 		return errHeartbeatUnknown
@@ -152,17 +154,17 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 		}
 	}
 	if err := c.observe(ctx, &in); err != nil {
-		return errors.Join(append(failures, err)...)
+		return kerrors.NewAggregate(append(failures, err))
 	}
 	c.markElsewhere(in, accounts)
 	if in.Clusters, err = c.clusterStates(ctx, in, clusters); err != nil {
-		return errors.Join(append(failures, err)...)
+		return kerrors.NewAggregate(append(failures, err))
 	}
 	classified := Plan(in)
 	c.report(ctx, classified, clusters, accounts)
 	failures = append(failures, c.act(ctx, classified, clusters, accounts))
 	sweepsTotal.Inc(c.Cloud.Name)
-	return errors.Join(failures...)
+	return kerrors.NewAggregate(failures)
 }
 
 // markElsewhere marks of what is found whether another management cluster created it. What an owner was found for before

@@ -702,6 +702,32 @@ func TestOrphanThatCannotBeDeletedDelaysNoOther(t *testing.T) {
 	}
 }
 
+// TestFailuresAreInOneLine: the log has an error with line breaks in several lines, of which grep finds the first one only.
+func TestFailuresAreInOneLine(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	for _, name := range []string{"first", "second"} {
+		f.createOrphan(name)
+	}
+	f.sweep(1)
+	f.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "delete" {
+			return fake.Fault{Err: fmt.Errorf("%s is protected", call.Identity.Name)}
+		}
+		return fake.Fault{}
+	}
+	f.now = f.now.Add(21 * time.Minute)
+	err := f.Sweep(t.Context())
+	if err == nil {
+		t.Fatal("the failures were swallowed")
+	}
+	for _, name := range []string{"first", "second"} {
+		if text := err.Error(); !strings.Contains(text, name+" is protected") || strings.Contains(text, "\n") {
+			t.Errorf("the failure of %s is not in the one line of %q", name, text)
+		}
+	}
+}
+
 // TestAccountThatFailsDelaysNoOther has a second account whose list never completes.
 func TestAccountThatFailsDelaysNoOther(t *testing.T) {
 	t.Parallel()

@@ -5,12 +5,12 @@ package orphan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -51,12 +51,13 @@ func (c *Collector[M, C]) connect(ctx context.Context) error {
 	if unlisted != nil {
 		unlisted = fmt.Errorf("listing templates: %w", unlisted)
 	}
-	return errors.Join(unlisted, concurrently(ctx, holders, func(ctx context.Context, machine M) error {
+	unconnected := concurrently(ctx, holders, func(ctx context.Context, machine M) error {
 		if _, err := c.Accounts.Driver(ctx, machine); err != nil && !isShown(err) {
 			return fmt.Errorf("connecting the account of %q: %w", client.ObjectKeyFromObject(machine), err)
 		}
 		return nil
-	}))
+	})
+	return kerrors.NewAggregate([]error{unlisted, unconnected})
 }
 
 // accountKey is what decides whether a machine gets which account, but for its own pin. A namespace that lost the
