@@ -135,6 +135,28 @@ func checkTargets(commands string, targets []string) string {
 	return ""
 }
 
+// logsOfDeployment matches a command that reads logs by the name of a Deployment.
+var logsOfDeployment = regexp.MustCompile(`kubectl logs [^|` + "`" + `\n]*deployment/[^|` + "`" + `\n]*`)
+
+// TestLogsAreOfAllReplicas: a manager has two replicas by default, and without --all-pods kubectl reads the log of one of them,
+// which need not be the one that leads.
+func TestLogsAreOfAllReplicas(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	count := 0
+	for _, name := range documents(t, root) {
+		for _, command := range logsOfDeployment.FindAllString(text(t, filepath.Join(root, "docs", name+".md")), -1) {
+			count++
+			if !strings.Contains(command, " --all-pods") {
+				t.Errorf("docs/%s.md reads the log of one replica only: %s", name, command)
+			}
+		}
+	}
+	if count < 7 {
+		t.Errorf("found %d commands only", count)
+	}
+}
+
 // TestCheckRefuses shows that TestCommandBlocks can fail.
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
