@@ -27,17 +27,17 @@ const machines = 3
 const faster = 60
 
 var (
-	times      = regexp.MustCompile(`(for: |\[)(\d+)([mh])`)
+	times      = regexp.MustCompile(`(for: |\[|:)(\d+)([mhd])`)
 	thresholds = regexp.MustCompile(`> (\d{3,})`)
 )
 
-// shorten divides all times of the rules: how long alerts wait, ranges, and thresholds in seconds. Ranges are at least 45
+// shorten divides all times of the rules: how long alerts wait, ranges, steps, and thresholds in seconds. Ranges are at least 45
 // seconds, in which a refused eviction is repeated.
 func shorten(rules string) string {
 	rules = times.ReplaceAllStringFunc(rules, func(text string) string {
 		match := times.FindStringSubmatch(text)
 		n, _ := strconv.Atoi(match[2])
-		seconds := n * map[string]int{"m": 60, "h": 3600}[match[3]] / faster
+		seconds := n * map[string]int{"m": 60, "h": 3600, "d": 86400}[match[3]] / faster
 		if match[1] == "[" {
 			seconds = max(seconds, 45)
 		}

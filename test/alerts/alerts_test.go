@@ -26,6 +26,7 @@ func TestTimesAreShortened(t *testing.T) {
 		"rate(a[5m]) > 0.25":   "rate(a[45s]) > 0.25",
 		"increase(a[3h]) > 10": "increase(a[180s]) > 10",
 		"age > 3600":           "age > 60",
+		"avg((a[1d]))[10m:1m]": "avg((a[1440s]))[45s:1s]",
 	} {
 		if got := shorten(rule); got != want {
 			t.Errorf("%s becomes %s, want %s", rule, got, want)
@@ -119,6 +120,15 @@ func faults(flow *workflow.Workflow) []fault {
 		}
 		return nil
 	}
+	stop := func(name string) func(context.Context) error {
+		return func(context.Context) error {
+			manager(name).Stop()
+			return nil
+		}
+	}
+	start := func(name string) func(context.Context) error {
+		return func(context.Context) error { return manager(name).Start() }
+	}
 	faulty := func(faults infrav1.SimFaults) func(context.Context) error {
 		return func(ctx context.Context) error { return flow.CreateFaulty(ctx, faults) }
 	}
@@ -174,13 +184,22 @@ func faults(flow *workflow.Workflow) []fault {
 			alerts: []string{"DroverWorkloadClusterUnreachable"},
 		},
 		{
-			name: "machine-controller ends",
-			begin: func(context.Context) error {
-				manager("machine-controller").Stop()
-				return nil
-			},
-			end:    func(context.Context) error { return manager("machine-controller").Start() },
-			alerts: []string{"DroverMachineControllerAbsent"},
+			name:   "bootstrap ends",
+			begin:  stop("bootstrap"),
+			end:    start("bootstrap"),
+			alerts: []string{"DroverNoLeader"},
+		},
+		{
+			name:   "the infrastructure provider ends",
+			begin:  stop("infra-sim"),
+			end:    start("infra-sim"),
+			alerts: []string{"DroverNoLeader"},
+		},
+		{
+			name:   "machine-controller ends",
+			begin:  stop("machine-controller"),
+			end:    start("machine-controller"),
+			alerts: []string{"DroverMachineControllerAbsent", "DroverNoLeader"},
 		},
 	}
 }
