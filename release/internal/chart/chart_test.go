@@ -560,7 +560,10 @@ func TestAlertsAreThereWhereAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for runbooks, want := range map[string]string{
-		"": string(shipped), "https://docs.example/runbooks/": strings.ReplaceAll(string(shipped), "docs/runbooks/", "https://docs.example/runbooks/"),
+		"":                               string(shipped),
+		"https://docs.example/runbooks/": strings.ReplaceAll(string(shipped), "docs/runbooks/", "https://docs.example/runbooks/"),
+		"https://docs.example/runbooks/NAME.html": regexp.MustCompile(`docs/runbooks/(\w+)\.md`).
+			ReplaceAllString(string(shipped), "https://docs.example/runbooks/$1.html"),
 	} {
 		objects := render(t, map[string]any{"metrics": map[string]any{"prometheusRule": map[string]any{
 			"enabled": true, "runbooks": runbooks, "labels": map[string]any{"release": "prometheus"},
