@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// VCDMachineSpec is what a virtual machine of VMware Cloud Director should be. It is immutable: change the template's name to
-// roll out another one. Only providerID is set later, once, by the provider, and credentialsSecretName may change, so that a
-// machine stays deletable when its Secret was renamed.
+// VCDMachineSpec is what a virtual machine of VMware Cloud Director should be. It is immutable: to change it, create a template
+// of another name and refer to that. Only providerID is set later, once, by the provider, and credentialsSecretName may change,
+// so that a machine stays deletable when its Secret was renamed.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.credentialsSecretName) == has(oldSelf.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be added or removed: credentials of a Secret and those of the provider lead to different accounts"
 // +kubebuilder:validation:XValidation:rule="has(self.sizingPolicy) || has(self.cpus) && has(self.memoryMB)",message="set cpus and memoryMB, or a sizingPolicy"
@@ -201,10 +201,12 @@ type VCDNetwork struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster"
+// +kubebuilder:printcolumn:name="Machine",type="string",JSONPath=".metadata.ownerReferences[?(@.kind==\"Machine\")].name",description="Machine that owns this VCDMachine"
 // +kubebuilder:printcolumn:name="ProviderID",type="string",JSONPath=".spec.providerID",description="Provider ID"
 // +kubebuilder:printcolumn:name="State",type="string",JSONPath=".status.instanceState",description="State of the instance"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Ready"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",priority=10,description="Reason of the Ready condition"
 type VCDMachine struct {
 	metav1.TypeMeta `json:",inline"`
 
