@@ -35,8 +35,8 @@ type RHELSubscription struct {
 	// +optional
 	PasswordFrom SecretKeyReference `json:"passwordFrom,omitempty,omitzero"`
 
-	// unregister configures when the host unregisters itself: OnPowerOff does it whenever the host is powered off or
-	// halted in order, as some clouds do when an instance is deleted, and registers it again if it is started again; a
+	// unregister configures when the host unregisters itself: OnPowerOff does it whenever the host is shut down
+	// cleanly, as some clouds do when an instance is deleted, and registers it again if it is started again; a
 	// reboot changes nothing. Never leaves the registration. A host whose image was registered before is never
 	// unregistered. Default OnPowerOff.
 	// +optional
@@ -64,7 +64,7 @@ type RHELSubscription struct {
 type RHELUnregister string
 
 const (
-	// RHELUnregisterOnPowerOff does it when the host is powered off in order.
+	// RHELUnregisterOnPowerOff does it when the host is shut down cleanly.
 	RHELUnregisterOnPowerOff RHELUnregister = "OnPowerOff"
 
 	// RHELUnregisterNever leaves the registration.

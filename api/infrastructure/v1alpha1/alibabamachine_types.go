@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AlibabaMachineSpec is what an ECS instance should be. It is immutable: change the template's name to roll out another one.
-// Only providerID is set later, once, by the provider.
+// AlibabaMachineSpec is what an ECS instance should be. It is immutable: to change it, create a template of another name and
+// refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="has(self.internetMaxBandwidthOut) || !has(self.internetChargeType)",message="internetChargeType needs internetMaxBandwidthOut"
 // +kubebuilder:validation:XValidation:rule="has(self.deploymentSetID) || !has(self.deploymentSetGroup)",message="deploymentSetGroup needs deploymentSetID"
 // +kubebuilder:validation:XValidation:rule="!has(self.dedicatedHostID) || !has(self.spot)",message="there are no spot instances on dedicated hosts: leave spot out"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AWSMachineSpec is what an EC2 instance should be. It is immutable: change the template's name to roll out
-// another one. Only providerID is set later, once, by the provider.
+// AWSMachineSpec is what an EC2 instance should be. It is immutable: to change it, create a template of another name and refer
+// to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="has(self.image) || has(self.launchTemplate)",message="one of image and launchTemplate must be set"
 // +kubebuilder:validation:XValidation:rule="!has(self.rootVolume) || has(self.image)",message="rootVolume needs image: without it, describe the root volume in the launch template"
 // +kubebuilder:validation:XValidation:rule="has(self.subnet) || !(has(self.publicIP) || has(self.ipv6AddressCount) || has(self.networkInterfaces))",message="publicIP, ipv6AddressCount and networkInterfaces need subnet"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AzureMachineSpec is what a virtual machine of Azure should be. It is immutable: change the template's name to roll out
-// another one. Only providerID is set later, once, by the provider.
+// AzureMachineSpec is what a virtual machine of Azure should be. It is immutable: to change it, create a template of another
+// name and refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="!has(self.availabilitySetID) || !has(self.zone) && (!has(self.fallbacks) || self.fallbacks.all(f, !has(f.zone)))",message="a virtual machine is in a zone or in an availability set: leave zone out of spec and fallbacks, or availabilitySetID"
 // +kubebuilder:validation:XValidation:rule="!has(self.availabilitySetID) || self.priority != 'Spot' && (!has(self.fallbacks) || self.fallbacks.all(f, !has(f.priority) || f.priority != 'Spot'))",message="a Spot VM cannot be in an availability set"

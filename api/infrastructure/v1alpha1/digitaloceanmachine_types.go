@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DigitalOceanMachineSpec is what a Droplet should be. It is immutable: change the template's name to roll out
-// another one. Only providerID is set later, once, by the provider, and credentialsSecretName may change, so that a
-// machine stays deletable when its Secret was renamed.
+// DigitalOceanMachineSpec is what a Droplet should be. It is immutable: to change it, create a template of another name and
+// refer to that. Only providerID is set later, once, by the provider, and credentialsSecretName may change, so that a machine
+// stays deletable when its Secret was renamed.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.credentialsSecretName) || has(self.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be removed: the provider's own credentials are for machines that were made with them"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.imageName)",message="set exactly one of image and imageName"

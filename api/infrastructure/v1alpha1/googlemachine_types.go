@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GoogleMachineSpec is what an instance of Compute Engine should be. It is immutable: change the template's name to roll out
-// another one. Only providerID is set later, once, by the provider.
+// GoogleMachineSpec is what an instance of Compute Engine should be. It is immutable: to change it, create a template of
+// another name and refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="self.provisioningModel != 'SPOT' || !has(self.automaticRestart) || !self.automaticRestart",message="Compute Engine never restarts a Spot VM: leave automaticRestart out or false"
 // +kubebuilder:validation:XValidation:rule="self.provisioningModel != 'SPOT' || !has(self.onHostMaintenance) || self.onHostMaintenance == 'TERMINATE'",message="a Spot VM is not migrated: leave onHostMaintenance out or TERMINATE"

@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HetznerMachineSpec is what a server in Hetzner Cloud should be. It is immutable: change the template's
-// name to roll out another one. Only providerID is set later, once, by the provider, and
-// credentialsSecretName may change, so that a machine stays deletable when its Secret was renamed.
+// HetznerMachineSpec is what a server in Hetzner Cloud should be. It is immutable: to change it, create a template of another
+// name and refer to that. Only providerID is set later, once, by the provider, and credentialsSecretName may change, so that a
+// machine stays deletable when its Secret was renamed.
 //
 // Whatever the project has beside servers is named by its name or its ID.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.credentialsSecretName) || has(self.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be removed: the provider's own credentials are for machines that were made with them"

@@ -7,8 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KubeVirtMachineSpec is what a virtual machine of KubeVirt should be. It is immutable: change the template's name to roll out
-// another one. Only providerID is set later, once, by the provider, and credentialsSecretName may name another Secret.
+// KubeVirtMachineSpec is what a virtual machine of KubeVirt should be. It is immutable: to change it, create a template of
+// another name and refer to that. Only providerID is set later, once, by the provider, and credentialsSecretName may name
+// another Secret.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.credentialsSecretName) == has(oldSelf.credentialsSecretName)",message="credentialsSecretName may name another Secret, and is neither added nor removed: the virtual machine may be in another cluster without it"
 // +kubebuilder:validation:XValidation:rule="!has(self.__namespace__) || has(self.credentialsSecretName)",message="with the provider's own credentials the virtual machine is in the namespace of this object: leave namespace out or set credentialsSecretName"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MetalStackMachineSpec is what an allocated machine of metal-stack should be. It is immutable: change the template's name to roll
-// out another one. Only providerID is set later, once, by the provider.
+// MetalStackMachineSpec is what an allocated machine of metal-stack should be. It is immutable: to change it, create a template
+// of another name and refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="self.privateNetworks.exists(n, n.partition == self.partition)",message="privateNetworks must have the network of the partition"
 // +kubebuilder:validation:XValidation:rule="!has(self.fallbacks) || self.fallbacks.all(f, !has(f.partition) || self.privateNetworks.exists(n, n.partition == f.partition))",message="privateNetworks must have the network of the partition of each fallback"

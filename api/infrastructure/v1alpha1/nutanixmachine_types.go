@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NutanixMachineSpec is what a virtual machine on Nutanix AHV should be. It is immutable: change the template's name to roll out
-// another one. Only providerID is set later, once, by the provider.
+// NutanixMachineSpec is what a virtual machine on Nutanix AHV should be. It is immutable: to change it, create a template of
+// another name and refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="!has(self.vtpm) || !self.vtpm || (has(self.bootType) && self.bootType != 'Legacy')",message="vtpm needs bootType UEFI or SecureBoot"
 // +kubebuilder:validation:XValidation:rule="has(self.credentialsSecretName) == has(oldSelf.credentialsSecretName) && (!has(self.credentialsSecretName) || self.credentialsSecretName == oldSelf.credentialsSecretName)",message="credentialsSecretName is immutable: roll out a new NutanixMachineTemplate instead"

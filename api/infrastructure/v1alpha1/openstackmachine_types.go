@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// OpenStackMachineSpec is what a server in OpenStack should be. It is immutable: change the template's
-// name to roll out another one. Only providerID is set later, once, by the provider, and
-// credentialsSecretName may be changed, so that a machine can always be reached and deleted.
+// OpenStackMachineSpec is what a server in OpenStack should be. It is immutable: to change it, create a template of another
+// name and refer to that. Only providerID is set later, once, by the provider, and credentialsSecretName may be changed, so
+// that a machine can always be reached and deleted.
 //
 // Networks, subnets, security groups, flavors and server groups are named by ID or by name. A name has to
 // fit exactly one of those that are visible to the project.

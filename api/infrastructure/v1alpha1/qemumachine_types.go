@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// QEMUMachineSpec is what a virtual machine on the provider's host should be. It is immutable: change the
-// template's name to roll out another one. Only providerID is set later, once, by the provider.
+// QEMUMachineSpec is what a virtual machine on the provider's host should be. It is immutable: to change it, create a template
+// of another name and refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="self.image == oldSelf.image && self.cpus == oldSelf.cpus && self.memory == oldSelf.memory && self.architecture == oldSelf.architecture && self.acceleration == oldSelf.acceleration && self.shutdownGracePeriodSeconds == oldSelf.shutdownGracePeriodSeconds",message="image, cpus, memory, architecture, acceleration and shutdownGracePeriodSeconds are immutable: roll out a new QEMUMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.diskSize) == has(oldSelf.diskSize) && (!has(self.diskSize) || self.diskSize == oldSelf.diskSize)",message="diskSize is immutable: roll out a new QEMUMachineTemplate instead"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SimMachineSpec is what a simulated machine should be. It is immutable: change the template's name to
-// roll out another one. Only providerID is set later, once, by the provider.
+// SimMachineSpec is what a simulated machine should be. It is immutable: to change it, create a template of another name and
+// refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone)",message="zone is immutable: roll out a new SimMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults)",message="faults are immutable: roll out a new SimMachineTemplate instead"

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// YandexMachineSpec is what an instance of Yandex Compute Cloud should be. It is immutable: change the template's name to roll
-// out another one. Only providerID is set later, once, by the provider.
+// YandexMachineSpec is what an instance of Yandex Compute Cloud should be. It is immutable: to change it, create a template of
+// another name and refer to that. Only providerID is set later, once, by the provider.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementGroupPartition) || has(self.placementGroupID)",message="placementGroupPartition needs placementGroupID"
 // +kubebuilder:validation:XValidation:rule="has(self.credentialsSecretName) == has(oldSelf.credentialsSecretName) && (!has(self.credentialsSecretName) || self.credentialsSecretName == oldSelf.credentialsSecretName)",message="credentialsSecretName is immutable: roll out a new YandexMachineTemplate instead"
