@@ -141,7 +141,7 @@ func (e *env) poke(h *testenv.Harness, config *rest.Config) {
 	h.Put(secret)
 }
 
-// TestReconcileInvalidMachine has machines with invalid credentials and specs, and deletes them.
+// TestReconcileInvalidMachine has machines with invalid credentials and specs, and deletes the latter: a Secret that cannot be used keeps a machine.
 func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -239,5 +239,8 @@ func TestConsoleNeedsItsPermission(t *testing.T) {
 	e.wire.fail(fault{status: http.StatusForbidden, reason: metav1.StatusReasonForbidden}, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/log") })
 	if _, err := d.(driver.ConsoleReader).Console(t.Context(), created.Identity); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want an UnauthorizedError", err)
+	}
+	if _, err := d.Get(t.Context(), created.Identity); err != nil {
+		t.Errorf("the virtual machine is not read either: %v", err)
 	}
 }

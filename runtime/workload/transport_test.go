@@ -284,7 +284,6 @@ func TestRetryAfterIsHidden(t *testing.T) {
 	}
 }
 
-// TestUnansweredWatchIsNoTimeout: client-go repeats a watch that ends with a timeout, and never lists again.
 // TestWarningsAreNotLogged: the API server of a tenant could fill the log with up to 64 KiB for each request.
 func TestWarningsAreNotLogged(t *testing.T) {
 	t.Parallel()
@@ -306,6 +305,7 @@ func TestWarningsAreNotLogged(t *testing.T) {
 	}
 }
 
+// TestUnansweredWatchIsNoTimeout: client-go repeats a watch that ends with a timeout, and never lists again.
 func TestUnansweredWatchIsNoTimeout(t *testing.T) {
 	t.Parallel()
 	server, config := serve(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })

@@ -255,7 +255,7 @@ func (l *environment) consoles() string {
 func (l *environment) failed() bool {
 	return slices.ContainsFunc(l.logs(), func(log string) bool {
 		content, err := os.ReadFile(log)
-		return err == nil && bytes.Contains(content, []byte("bootstrap: line "))
+		return err == nil && bytes.Contains(content, []byte("drover-bootstrap: state=Failed "))
 	})
 }
 

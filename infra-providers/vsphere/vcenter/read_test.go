@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// TestDecode reads what a vCenter may return for the parameters that contain a record and a plan.
+// TestDecodeVirtualMachine reads what a vCenter may return for the parameters that contain a record and a plan.
 func TestDecodeVirtualMachine(t *testing.T) {
 	t.Parallel()
 	self := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-1"}

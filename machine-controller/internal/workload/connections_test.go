@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -348,4 +349,24 @@ func TestRecreatedClusterIsConnectedAnew(t *testing.T) {
 		t.Errorf("got %v from the new Cluster", nodes)
 	}
 	w.Eventually(first.Synced).Should(gomega.BeFalse())
+}
+
+func TestNotConnectedError(t *testing.T) {
+	t.Parallel()
+	connections := New(Options{})
+	_, err := connections.Get(client.ObjectKey{Namespace: "n", Name: "c"})
+	if !errors.Is(err, ErrNotConnected) || !IsNotConnected(err) {
+		t.Errorf("%v is not ErrNotConnected", err)
+	}
+	var typed *NotConnectedError
+	if !errors.As(err, &typed) {
+		t.Fatalf("%v is no NotConnectedError", err)
+	}
+	want := &NotConnectedError{
+		Cluster: client.ObjectKey{Namespace: "n", Name: "c"},
+		Reason:  ReasonConnecting, Message: "no attempt to connect has begun yet",
+	}
+	if diff := cmp.Diff(want, typed); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
