@@ -6,6 +6,8 @@ package driver
 import (
 	"errors"
 	"strings"
+
+	"drover.io/runtime/requesterror"
 )
 
 // MaxBrief is how many bytes a text of an error has that is kept or logged: as many as the message of a condition.
@@ -57,8 +59,5 @@ func briefText(err error) error { return errors.New(brief(err.Error())) }
 
 // brief returns a copy, because a part of a long text would keep all of it in memory.
 func brief(text string) string {
-	if len(text) <= MaxBrief {
-		return strings.Clone(text)
-	}
-	return strings.ToValidUTF8(text[:MaxBrief], "") + "…"
+	return strings.Clone(requesterror.TruncateTo(text, MaxBrief))
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"drover.io/runtime/requesterror"
 )
 
 // States of a bootstrap, as its lines on the console name them: docs/contracts/console.md.
@@ -90,8 +92,5 @@ func clean(line string) string {
 
 // truncate shortens a line.
 func truncate(line string) string {
-	if len(line) <= maxLine {
-		return line
-	}
-	return strings.ToValidUTF8(line[:maxLine], "") + "…"
+	return requesterror.TruncateTo(line, maxLine)
 }

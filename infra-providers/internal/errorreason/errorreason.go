@@ -80,12 +80,9 @@ func Classify(err error) Problem {
 	}
 }
 
-// maxMessage is how many bytes of a message a condition has.
-const maxMessage = 4096
-
 // Truncate shortens a message to the length of a condition's.
 func Truncate(message string) string {
-	return requesterror.TruncateTo(message, maxMessage-len("…"))
+	return requesterror.TruncateTo(message, driver.MaxBrief)
 }
 
 // maxNote is how many bytes the note of an event may have. The API server refuses an event with a longer one.
