@@ -3,7 +3,7 @@
 
 // Package ignition writes a node.Node as an Ignition 3.4 configuration, through the types and the validation of
 // Ignition itself. It is pure: the same Node gives the same bytes. It has the form in which Ignition takes files, users and
-// units, and nothing of what a Node needs; the controller calls it.
+// units, and nothing of what a Node needs.
 package ignition
 
 import (

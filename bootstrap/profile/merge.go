@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package profile combines a BootstrapConfig with its NodeProfile: the defaults of the profile, and the binaries for a
-// version of Kubernetes. It reads nothing; package bootstrapconfig calls it, and reads the checksums.
+// version of Kubernetes. It reads nothing: its callers have the checksums.
 package profile
 
 import (

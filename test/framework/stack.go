@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework runs the whole of Drover for the quickstart, the scenarios and the benchmark:
-// a management cluster and a workload cluster, each a real control plane, and the managers
-// as separate processes with the ServiceAccounts and permissions that we ship. It owns the
-// processes and their folder. Its callers use the clusters.
+// Package framework runs the whole of Drover for tests and the quickstart: a management cluster and a workload cluster, each a real
+// control plane, and the managers as separate processes with the ServiceAccounts and permissions that we ship. It owns the
+// processes and their folder.
 package framework
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render chooses the renderer for a Node and enforces the size limit. It is pure. Package bootstrapconfig calls it;
-// packages cloudinit and ignition write the formats.
+// Package render chooses the renderer for a Node and enforces the size limit. It is pure. Packages
+// cloudinit and ignition write the formats.
 package render
 
 import (

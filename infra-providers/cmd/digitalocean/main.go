@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command digitalocean is the infrastructure provider of DigitalOcean.
+// Command digitalocean is the infrastructure provider of DigitalOcean. It runs the controllers for DigitalOceanMachines
+// and DigitalOceanMachineTemplates.
 package main
 
 import (

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command hetzner is the infrastructure provider of Hetzner Cloud. It runs the controllers for
-// HetznerMachines.
+// HetznerMachines and HetznerMachineTemplates.
 package main
 
 import (

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command openstack is the infrastructure provider of OpenStack. It runs the controllers for
-// OpenStackMachines.
+// OpenStackMachines and OpenStackMachineTemplates.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command qemu is the infrastructure provider for virtual machines on the host that it runs on. The machines run
-// on when it ends; started again, it takes them over.
+// Command qemu is the infrastructure provider for virtual machines on the host that it runs on. It runs the
+// controllers for QEMUMachines and QEMUMachineTemplates. The machines run on when it ends; started again, it takes them over.
 package main
 
 import (

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command sim is the infrastructure provider of the simulated cloud. It runs the controllers for
-// SimMachines and, in the same process, the simulated hosts.
+// SimMachines and SimMachineTemplates and, in the same process, the simulated hosts.
 package main
 
 import (

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vcd is the infrastructure provider of VMware Cloud Director.
+// Command vcd is the infrastructure provider of VMware Cloud Director. It runs the controllers for
+// VCDMachines and VCDMachineTemplates.
 package main
 
 import (

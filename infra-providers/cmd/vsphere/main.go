@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command vsphere is the infrastructure provider of VMware vSphere. It runs the controllers for
-// VSphereMachines.
+// VSphereMachines and VSphereMachineTemplates.
 package main
 
 import (

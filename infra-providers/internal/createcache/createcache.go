@@ -6,7 +6,7 @@
 // would leak it.
 //
 // The cache only delays conclusions about absence. After a restart it is empty, and the cloud may not list yet what an earlier
-// process requested: until the window has passed, no instance counts as absent. The drivers aws and alibaba call it.
+// process requested: until the window has passed, no instance counts as absent.
 package createcache
 
 import (

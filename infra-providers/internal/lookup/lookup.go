@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup caches what drivers look up in a cloud, such as images and instance types. The drivers alibaba, anexia,
-// aws, google and nutanix use it, and set how long an answer is kept.
+// Package lookup caches what drivers look up in a cloud, such as images and instance types. Each driver
+// sets how long an answer is kept.
 package lookup
 
 import (

@@ -3,8 +3,7 @@
 
 // Package managementclaim reads from a Cluster whether this management cluster is the one that acts on the workload
 // cluster. A management cluster that was restored from a snapshot may run beside its original. machine-controller writes
-// the condition ManagementClaimed; with another core there is none, and everything is permitted. Packages inframachine,
-// restart and orphan use it.
+// the condition ManagementClaimed; with another core there is none, and everything is permitted.
 package managementclaim
 
 import (
