@@ -412,7 +412,7 @@ func TestUpToDate(t *testing.T) {
 	behind := &state{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
 	behind.deployment.Spec.Rollout.After = metav1.NewTime(epoch)
 	behind.set.CreationTimestamp = born
-	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.NewSetName(behind.deployment, epoch, 1).Hash}
+	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.NewMachineSetName(behind.deployment, epoch, 1).Hash}
 	setUpToDate(behind, epoch)
 	if diff := cmp.Diff(condition{"True", clusterv1.MachineUpToDateReason, ""}, conditionOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
 		t.Errorf("a set created for the rollout: %s", diff)

@@ -102,7 +102,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 		return nil // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
-		name := revision.NewSetName(md, now, attempt)
+		name := revision.NewMachineSetName(md, now, attempt)
 		set := newSet(s, name, action.To)
 		err := r.Client.Create(ctx, set)
 		if err == nil {
@@ -130,7 +130,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, action rollout.Act
 }
 
 // newSet returns the MachineSet for the present template.
-func newSet(s *state, name revision.SetName, replicas int32) *clusterv1.MachineSet {
+func newSet(s *state, name revision.MachineSetName, replicas int32) *clusterv1.MachineSet {
 	md := s.deployment
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{

@@ -25,7 +25,7 @@ const hold = "drover.test/hold"
 
 // occupiedName is a MachineSet under the name of an attempt.
 func occupiedName(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
-	set := newSet(&state{deployment: md}, revision.NewSetName(md, begun, attempt), 1)
+	set := newSet(&state{deployment: md}, revision.NewMachineSetName(md, begun, attempt), 1)
 	change(set)
 	return set
 }
@@ -104,7 +104,7 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "spec.machineNaming.template") || !strings.Contains(message, "{{ .random }}") {
 		t.Errorf("the condition is %q", message)
 	}
-	set := newSet(s, revision.NewSetName(md, begun, 0), 1)
+	set := newSet(s, revision.NewMachineSetName(md, begun, 0), 1)
 	if set.Spec.MachineNaming.Template != "" {
 		t.Error("a MachineSet is given what the API server refuses")
 	}

@@ -79,7 +79,7 @@ func TestCreationOfAMachineSetIsLogged(t *testing.T) {
 	r := reconcilerWith(t, interceptor.Funcs{}, md)
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
 	s := &state{deployment: md}
-	name := revision.NewSetName(md, r.Clock.Now(), 0).Name
+	name := revision.NewMachineSetName(md, r.Clock.Now(), 0).Name
 	want := []string{`created MachineSet MachineSet=ns/` + name + ` replicas=2 revision=7 reason=r`}
 	create := func(ctx context.Context) {
 		if err := r.apply(ctx, s, rollout.Action{Kind: rollout.CreateCurrent, To: 2, Reason: "r"}); err != nil {

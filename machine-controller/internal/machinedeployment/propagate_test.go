@@ -152,7 +152,7 @@ func TestNewSet(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	s := &state{deployment: md, decision: rollout.Decision{SizeAnnotations: rollout.SizeAnnotations{Desired: 3, Max: 4}}}
-	got := newSet(s, revision.SetName{Name: "md-hash", Hash: "hash"}, 2)
+	got := newSet(s, revision.MachineSetName{Name: "md-hash", Hash: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md-hash", Labels: propagatedLabels("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
 		Annotations: stringMap{"carried": "1", "drover.io/annotations-from-deployment": "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},

@@ -15,7 +15,7 @@
 //   - Machines are read after MachineSets, from the cache that the machineset controller uses; after a decrease of
 //     spec.replicas the delete-machine annotations are compared with the API server, because the cache may not show them yet;
 //   - Scale and CreateCurrent write Decision.SizeAnnotations into the MachineSet together with its replicas;
-//   - CreateCurrent uses the name of revision.NewSetName and handles AlreadyExists: the existing MachineSet is read from the API
+//   - CreateCurrent uses the name of revision.NewMachineSetName and handles AlreadyExists: the existing MachineSet is read from the API
 //     server; if it is owned, not being deleted and of the same template, it is the current one; otherwise the next attempt
 //     number is used.
 //

@@ -189,7 +189,7 @@ func TestFindCurrentWithSkewedClocks(t *testing.T) {
 	md.Spec.Rollout.After = metav1.NewTime(noon)
 	// Created for rollout.after by an API server whose clock is behind.
 	ms := machineSet("a", 1, 3)
-	ms.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: NewSetName(md, noon, 2).Hash}
+	ms.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: NewMachineSetName(md, noon, 2).Hash}
 	if current, _ := FindNewMachineSet(md, []*clusterv1.MachineSet{ms}, noon); current != ms {
 		t.Error("the set that was created for rollout.after is not current")
 	}
@@ -257,18 +257,18 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-func TestNewSetName(t *testing.T) {
+func TestNewMachineSetName(t *testing.T) {
 	t.Parallel()
 	md := deployment()
-	first := NewSetName(md, noon, 0)
+	first := NewMachineSetName(md, noon, 0)
 	// The format is part of what is stored in clusters.
-	if diff := cmp.Diff(SetName{Name: "workers-" + first.Hash, Hash: first.Hash}, first); diff != "" {
+	if diff := cmp.Diff(MachineSetName{Name: "workers-" + first.Hash, Hash: first.Hash}, first); diff != "" {
 		t.Errorf("name (-want +got):\n%s", diff)
 	}
 	same := func(name string, change func(*clusterv1.MachineDeployment), now time.Time, want bool) {
 		other := md.DeepCopy()
 		change(other)
-		if got := NewSetName(other, now, 0) == first; got != want {
+		if got := NewMachineSetName(other, now, 0) == first; got != want {
 			t.Errorf("%s: same name is %t, want %t", name, got, want)
 		}
 	}
@@ -279,12 +279,12 @@ func TestNewSetName(t *testing.T) {
 	same("after in the future", func(m *clusterv1.MachineDeployment) { m.Spec.Rollout.After = metav1.NewTime(noon.Add(1)) }, noon, true)
 	same("after has passed", func(m *clusterv1.MachineDeployment) { m.Spec.Rollout.After = metav1.NewTime(noon) }, noon, false)
 
-	if second := NewSetName(md, noon, 1); second.Name == first.Name || second.Hash == first.Hash {
+	if second := NewMachineSetName(md, noon, 1); second.Name == first.Name || second.Hash == first.Hash {
 		t.Errorf("second attempt %+v repeats the first %+v", second, first)
 	}
 	md.Name = strings.Repeat("long.name-", 25)
 	for attempt := range 12 {
-		name := NewSetName(md, noon, attempt)
+		name := NewMachineSetName(md, noon, attempt)
 		if errs := validation.IsDNS1123Subdomain(name.Name); len(errs) > 0 || len(name.Name) > 63 {
 			t.Errorf("name %q is bad: %v", name.Name, errs)
 		}

@@ -21,25 +21,25 @@ const (
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// SetName is the name of a new MachineSet.
-type SetName struct {
+// MachineSetName is the name of a new MachineSet.
+type MachineSetName struct {
 	// Name of the MachineSet.
 	Name string
 	// Hash is the value of the machine-template-hash label.
 	Hash string
 }
 
-// NewSetName returns the name of the MachineSet for the present template of md. It is a function of the
+// NewMachineSetName returns the name of the MachineSet for the present template of md. It is a function of the
 // MachineDeployment, the template and, once it has passed, spec.rollout.after, so that two reconciles that do not see
 // each other's writes create the same object and only one succeeds. attempt is 0; it grows by one for each name that is
 // occupied by another object, such as an earlier MachineSet that is still being deleted.
-func NewSetName(md *clusterv1.MachineDeployment, now time.Time, attempt int) SetName {
+func NewMachineSetName(md *clusterv1.MachineDeployment, now time.Time, attempt int) MachineSetName {
 	hash := hashOf(md, now)
 	if attempt > 0 {
 		hash += "-" + strconv.Itoa(attempt)
 	}
 	base := md.Name[:min(len(md.Name), maxNameLength-1-len(hash))]
-	return SetName{Name: strings.TrimRight(base, "-.") + "-" + hash, Hash: hash}
+	return MachineSetName{Name: strings.TrimRight(base, "-.") + "-" + hash, Hash: hash}
 }
 
 // hashOf is the part of a name that all attempts share.
