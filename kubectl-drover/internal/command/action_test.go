@@ -130,7 +130,7 @@ func TestActionsWriteOneFieldOnly(t *testing.T) {
 			want := deploymentOf(t, key)
 			test.want(want)
 			got := run(t, admin(t, management), append(test.args, "--namespace", key.Namespace)...)
-			if got.code != Well || got.out != test.says {
+			if got.code != ExitOK || got.out != test.says {
 				t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 			}
 			after := deploymentOf(t, key)
@@ -173,7 +173,7 @@ func TestActionsThatCannotWorkAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := run(t, admin(t, management), append(test.args, "--namespace", key.Namespace)...)
-			if got.code != Failed || !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 {
+			if got.code != ExitError || !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 {
 				t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 			}
 		})
@@ -190,7 +190,7 @@ func TestRestartOfAPausedRolloutIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := run(t, admin(t, management), "rollout", "restart", "web", "--namespace", key.Namespace)
-	if got.code != Failed || !strings.Contains(got.err, "MachineDeployment web is paused: resume it first") {
+	if got.code != ExitError || !strings.Contains(got.err, "MachineDeployment web is paused: resume it first") {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
@@ -212,23 +212,23 @@ func TestRolloutStatus(t *testing.T) {
 	key := pool(t, "status")
 	kubeconfig := admin(t, management)
 	once := run(t, kubeconfig, "rollout", "status", "web", "--namespace", key.Namespace, "--watch=false")
-	if once.code != NotWell || !strings.HasPrefix(once.out, "Waiting for the newest spec to be observed") {
+	if once.code != ExitProblem || !strings.HasPrefix(once.out, "Waiting for the newest spec to be observed") {
 		t.Errorf("before: exit code %d, output %q, error %q", once.code, once.out, once.err)
 	}
 	md := deploymentOf(t, key)
 	md.Status.ObservedGeneration = md.Generation
 	writeStatus(t, md)
 	once = run(t, kubeconfig, "rollout", "status", "web", "--namespace", key.Namespace, "--watch=false")
-	if want := "3 of 6 Machines are up to date, 4 available: Rolling out 4 not up-to-date replicas"; once.code != NotWell || !strings.HasPrefix(once.out, want) {
+	if want := "3 of 6 Machines are up to date, 4 available: Rolling out 4 not up-to-date replicas"; once.code != ExitProblem || !strings.HasPrefix(once.out, want) {
 		t.Errorf("during: exit code %d, output %q, error %q", once.code, once.out, once.err)
 	}
-	if late := run(t, kubeconfig, "rollout", "status", "web", "--namespace", key.Namespace, "--timeout=10ms"); late.code != NotWell || !strings.Contains(late.out, "Gave up waiting") {
+	if late := run(t, kubeconfig, "rollout", "status", "web", "--namespace", key.Namespace, "--timeout=10ms"); late.code != ExitProblem || !strings.Contains(late.out, "Gave up waiting") {
 		t.Errorf("a short timeout: exit code %d, output %q, error %q", late.code, late.out, late.err)
 	}
 	md.Status.Replicas, md.Status.UpToDateReplicas, md.Status.AvailableReplicas, md.Status.Conditions = new(int32(6)), new(int32(6)), new(int32(6)), nil
 	writeStatus(t, md)
 	done := run(t, kubeconfig, "rollout", "status", "web", "--namespace", key.Namespace)
-	if done.code != Well || done.out != "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available\n" {
+	if done.code != ExitOK || done.out != "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available\n" {
 		t.Errorf("after: exit code %d, output %q, error %q", done.code, done.out, done.err)
 	}
 }
@@ -279,19 +279,19 @@ func TestOrphans(t *testing.T) {
 	kubeconfig := admin(t, management)
 	later := time.Now().Add(24 * time.Hour)
 	want := "BootstrapConfig left in namespace orphans, 24h old: no Machine owns it or refers to it\n"
-	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "orphans"); got.code != Well || got.out != want {
+	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "orphans"); got.code != ExitOK || got.out != want {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	if got := runAt(t, time.Now(), kubeconfig, "", "orphans", "--namespace", "orphans"); got.out != "There are none\n" {
 		t.Errorf("a young object: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
-	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "orphans", "--delete"); got.code != Failed || !strings.Contains(got.err, "--yes deletes without a question") {
+	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "orphans", "--delete"); got.code != ExitError || !strings.Contains(got.err, "--yes deletes without a question") {
 		t.Errorf("without a terminal: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
-	if got := runAt(t, later, kubeconfig, "n\n", "orphans", "--namespace", "orphans", "--delete"); got.code != Failed || !strings.Contains(got.err, "nothing was deleted") {
+	if got := runAt(t, later, kubeconfig, "n\n", "orphans", "--namespace", "orphans", "--delete"); got.code != ExitError || !strings.Contains(got.err, "nothing was deleted") {
 		t.Errorf("the answer no: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
-	if got := runAt(t, later, kubeconfig, "y\n", "orphans", "--namespace", "orphans", "--delete"); got.code != Well || !strings.HasSuffix(got.out, "deleted BootstrapConfig left\n") {
+	if got := runAt(t, later, kubeconfig, "y\n", "orphans", "--namespace", "orphans", "--delete"); got.code != ExitOK || !strings.HasSuffix(got.out, "deleted BootstrapConfig left\n") {
 		t.Errorf("the answer yes: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	list := &bootstrapv1.BootstrapConfigList{}
@@ -337,7 +337,7 @@ func TestOrphansThatMustNotBeDeleted(t *testing.T) {
 		}
 	}
 	kubeconfig, later := admin(t, management), time.Now().Add(24*time.Hour)
-	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "kept-orphans", "--delete", "--yes", "-o", "json"); got.code != Failed || got.out != "" {
+	if got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "kept-orphans", "--delete", "--yes", "-o", "json"); got.code != ExitError || got.out != "" {
 		t.Errorf("with -o: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	got := runAt(t, later, kubeconfig, "", "orphans", "--namespace", "kept-orphans", "--delete", "--yes")
@@ -447,7 +447,7 @@ func TestDrainDryRunReportsForbiddenEviction(t *testing.T) {
 	}
 	secretFor(t, "refused-drains", "prod", user)
 	got := run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
-	if got.code != NotWell || !strings.Contains(got.out, "blocked  default/web: ") || !strings.Contains(got.out, `User "reads" cannot create resource "pods/eviction"`) {
+	if got.code != ExitProblem || !strings.Contains(got.out, "blocked  default/web: ") || !strings.Contains(got.out, `User "reads" cannot create resource "pods/eviction"`) {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "refused-drains", Name: "m"}}
@@ -455,7 +455,7 @@ func TestDrainDryRunReportsForbiddenEviction(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
-	if got.code != Well || !strings.Contains(got.out, "The Machine is not drained at all: its SimMachine m is being deleted or gone") {
+	if got.code != ExitOK || !strings.Contains(got.out, "The Machine is not drained at all: its SimMachine m is being deleted or gone") {
 		t.Errorf("without its SimMachine: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	m := &clusterv1.Machine{}
@@ -467,7 +467,7 @@ func TestDrainDryRunReportsForbiddenEviction(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = run(t, admin(t, management), "drain", "--dry-run", "m", "--namespace", "refused-drains")
-	if got.code != Well || !strings.Contains(got.out, "The Machine is not drained at all: it has the annotation") {
+	if got.code != ExitOK || !strings.Contains(got.out, "The Machine is not drained at all: it has the annotation") {
 		t.Errorf("without a drain: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
@@ -477,7 +477,7 @@ func TestLogs(t *testing.T) {
 	namespaceNamed(t, "logs")
 	apply(t, "testdata/why/bootstrap-failed.yaml", "logs")
 	got := run(t, admin(t, management), "logs", "m", "--namespace", "logs")
-	if want := "BootstrapFailed (2026-03-01T11:30:00Z)\nthe bootstrap failed in the step Downloads"; got.code != Well || !strings.HasPrefix(got.out, want) {
+	if want := "BootstrapFailed (2026-03-01T11:30:00Z)\nthe bootstrap failed in the step Downloads"; got.code != ExitOK || !strings.HasPrefix(got.out, want) {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }

@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 	golden(t, "testdata/check.txt", fmt.Sprintf("%s%sexit code %d\n", serverVersion.ReplaceAllString(got.out, "version VERSION"), got.err, got.code))
 	structured := run(t, admin(t, management), append(args, "-o", "json")...)
 	var results []check.Result
-	if err := json.Unmarshal([]byte(structured.out), &results); err != nil || structured.code != NotWell || check.NoneFailed(results) {
+	if err := json.Unmarshal([]byte(structured.out), &results); err != nil || structured.code != ExitProblem || check.NoneFailed(results) {
 		t.Errorf("as JSON: exit code %d, error %v, output %s", structured.code, err, structured.out)
 	}
 	for _, secret := range []string{"PRIVATE KEY", "BEGIN CERTIFICATE", "LS0tLS1"} {
@@ -104,7 +104,7 @@ func TestCheckOfARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"check", "--namespace", "check-release", "--this-namespace", "--installed-in", "check-release"}
-	if got := run(t, admin(t, management), args...); got.code != Well || !strings.Contains(got.out, " ok, 0 warnings, 0 failed, 0 not checked\n") {
+	if got := run(t, admin(t, management), args...); got.code != ExitOK || !strings.Contains(got.out, " ok, 0 warnings, 0 failed, 0 not checked\n") {
 		t.Errorf("exit code %d, output %s, error %q", got.code, got.out, got.err)
 	}
 	role := &rbacv1.ClusterRole{}
@@ -116,7 +116,7 @@ func TestCheckOfARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "warning  roles: ClusterRole drover-bootstrap:check-release does not permit what drover-bootstrap of this release does: create events.events.k8s.io, patch events.events.k8s.io\n"
-	if got := run(t, admin(t, management), args...); got.code != Well || !strings.Contains(got.out, want) {
+	if got := run(t, admin(t, management), args...); got.code != ExitOK || !strings.Contains(got.out, want) {
 		t.Errorf("a role that lacks a permission: exit code %d, output %s, error %q", got.code, got.out, got.err)
 	}
 }
@@ -125,7 +125,7 @@ func TestCheckOfARelease(t *testing.T) {
 func TestCheckWithoutDrover(t *testing.T) {
 	t.Parallel()
 	got := run(t, admin(t, empty), "check")
-	if got.code != NotWell || !strings.Contains(got.out, "failed   kinds: ") || !strings.Contains(got.out, "install Drover, or choose another cluster with --context") {
+	if got.code != ExitProblem || !strings.Contains(got.out, "failed   kinds: ") || !strings.Contains(got.out, "install Drover, or choose another cluster with --context") {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }

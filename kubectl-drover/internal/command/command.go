@@ -26,16 +26,16 @@ import (
 
 // Exit codes.
 const (
-	// Well means that the question was answered, and that nothing is wrong, or that the action was done.
-	Well = 0
-	// NotWell means that the question was answered, and that something is wrong.
-	NotWell = 1
-	// Failed means that there is no answer: wrong arguments, no connection, no permission, no such object.
-	Failed = 2
+	// ExitOK means that the question was answered, and that nothing is wrong, or that the action was done.
+	ExitOK = 0
+	// ExitProblem means that the question was answered, and that something is wrong.
+	ExitProblem = 1
+	// ExitError means that there is no answer: wrong arguments, no connection, no permission, no such object.
+	ExitError = 2
 )
 
-// errNotWell ends a command whose answer, which it has printed, is that something is wrong.
-var errNotWell = errors.New("not well")
+// errProblemFound ends a command whose answer, which it has printed, is that something is wrong.
+var errProblemFound = errors.New("a problem was found")
 
 // Environment is what a command works with, beside the API server that its flags name.
 type Environment struct {
@@ -56,12 +56,12 @@ func Run(ctx context.Context, env Environment, args []string) int {
 	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil:
-		return Well
-	case errors.Is(err, errNotWell):
-		return NotWell
+		return ExitOK
+	case errors.Is(err, errProblemFound):
+		return ExitProblem
 	}
 	printError(env.Streams.ErrOut, err)
-	return Failed
+	return ExitError
 }
 
 // printError prints an error as kubectl words it, in one line.

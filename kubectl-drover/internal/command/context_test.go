@@ -55,16 +55,16 @@ func TestContexts(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"uses the current one":                  {nil, NotWell, "Cluster shop in namespace context-east "},
-		"uses another one":                      {[]string{"--context", "context-west"}, NotWell, "Cluster shop in namespace context-west "},
-		"prefers the flag of the namespace":     {[]string{"--namespace", "context-west"}, NotWell, "Cluster shop in namespace context-west "},
-		"prefers it to that of another context": {[]string{"--context", "context-west", "-n", "context-east"}, NotWell, "Cluster shop in namespace context-east "},
-		"knows where Drover is not installed":   {[]string{"--context", "other"}, Failed, "Drover is not installed there; --context chooses another cluster"},
-		"has no cluster of a user's spelling":   {[]string{"--cluster", "manage"}, Failed, `cluster "manage" does not exist`},
-		"has no user of a user's spelling":      {[]string{"--user", "manage"}, Failed, `auth info "manage" does not exist`},
-		"has no context of a user's spelling":   {[]string{"--context", "context-est"}, Failed, `context "context-est" does not exist`},
-		"uses another cluster with its user":    {[]string{"--cluster", "other", "--user", "other"}, Failed, "Drover is not installed there"},
-		"looks into a namespace that is not":    {[]string{"--namespace", "context-none"}, Failed, `there is no Cluster "shop" in namespace "context-none"`},
+		"uses the current one":                  {nil, ExitProblem, "Cluster shop in namespace context-east "},
+		"uses another one":                      {[]string{"--context", "context-west"}, ExitProblem, "Cluster shop in namespace context-west "},
+		"prefers the flag of the namespace":     {[]string{"--namespace", "context-west"}, ExitProblem, "Cluster shop in namespace context-west "},
+		"prefers it to that of another context": {[]string{"--context", "context-west", "-n", "context-east"}, ExitProblem, "Cluster shop in namespace context-east "},
+		"knows where Drover is not installed":   {[]string{"--context", "other"}, ExitError, "Drover is not installed there; --context chooses another cluster"},
+		"has no cluster of a user's spelling":   {[]string{"--cluster", "manage"}, ExitError, `cluster "manage" does not exist`},
+		"has no user of a user's spelling":      {[]string{"--user", "manage"}, ExitError, `auth info "manage" does not exist`},
+		"has no context of a user's spelling":   {[]string{"--context", "context-est"}, ExitError, `context "context-est" does not exist`},
+		"uses another cluster with its user":    {[]string{"--cluster", "other", "--user", "other"}, ExitError, "Drover is not installed there"},
+		"looks into a namespace that is not":    {[]string{"--namespace", "context-none"}, ExitError, `there is no Cluster "shop" in namespace "context-none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestContexts(t *testing.T) {
 			if got.code != test.code || !strings.Contains(got.out+got.err, test.want) {
 				t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 			}
-			if test.code == Failed && (got.out != "" || strings.Count(got.err, "\n") != 1) {
+			if test.code == ExitError && (got.out != "" || strings.Count(got.err, "\n") != 1) {
 				t.Errorf("not one line: output %q, error %q", got.out, got.err)
 			}
 		})
@@ -91,7 +91,7 @@ func TestCommandIsAboutTheSameCluster(t *testing.T) {
 		if format != "" {
 			args = append(args, "--output", format)
 		}
-		if got := run(t, kubeconfig, args...); got.code != NotWell || !strings.Contains(got.out, "kubectl delete machine.cluster.x-k8s.io m --namespace "+namespace+" --kubeconfig "+kubeconfig+" --context "+namespace) {
+		if got := run(t, kubeconfig, args...); got.code != ExitProblem || !strings.Contains(got.out, "kubectl delete machine.cluster.x-k8s.io m --namespace "+namespace+" --kubeconfig "+kubeconfig+" --context "+namespace) {
 			t.Errorf("output %q, error %q", got.out, got.err)
 		}
 	}
@@ -118,12 +118,12 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 	} {
 		for _, args := range [][]string{{"why", "machine/m"}, {"describe", "cluster", "c"}, {"check"}, {"orphans"}, {"freeze", "web"}, {"rollout", "history", "web"}, {"diff", "-f", "testdata/tree.yaml"}} {
 			got := run(t, file, args...)
-			if args[0] == "check" && got.code == NotWell {
-				got.err, got.code, got.out = got.out, Failed, "" // what cannot be reached is what check reports
+			if args[0] == "check" && got.code == ExitProblem {
+				got.err, got.code, got.out = got.out, ExitError, "" // what cannot be reached is what check reports
 				got.err, _, _ = strings.Cut(got.err, "\n")
 				got.err += "\n"
 			}
-			if got.code != Failed || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 || strings.Contains(got.err, "c2VjcmV0") {
+			if got.code != ExitError || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 || strings.Contains(got.err, "c2VjcmV0") {
 				t.Errorf("%v with %s: exit code %d, output %q, error %q", args, filepath.Base(file), got.code, got.out, got.err)
 			}
 		}
@@ -152,14 +152,14 @@ func TestClustersOfOneName(t *testing.T) {
 	}
 	workloadSecret(t, east.Namespace, "shop", empty)
 	read, unread := run(t, kubeconfig, "describe", "machine", "alone"), run(t, kubeconfig, "describe", "machine", "alone", "--context", west.Namespace)
-	if read.code != Well || !strings.Contains(read.out, "Node twin  v1.36.2\n") {
+	if read.code != ExitOK || !strings.Contains(read.out, "Node twin  v1.36.2\n") {
 		t.Errorf("east: exit code %d, output %q, error %q", read.code, read.out, read.err)
 	}
-	if unread.code != Well || !strings.Contains(unread.out, `Node twin  not read: Secret "twin-west/shop-kubeconfig" does not exist`) {
+	if unread.code != ExitOK || !strings.Contains(unread.out, `Node twin  not read: Secret "twin-west/shop-kubeconfig" does not exist`) {
 		t.Errorf("west: exit code %d, output %q, error %q", unread.code, unread.out, unread.err)
 	}
 	before := deploymentOf(t, west)
-	if got := run(t, kubeconfig, "freeze", "web"); got.code != Well {
+	if got := run(t, kubeconfig, "freeze", "web"); got.code != ExitOK {
 		t.Errorf("exit code %d, error %q", got.code, got.err)
 	}
 	if frozen := deploymentOf(t, east).Annotations["drover.io/freeze"]; frozen != "true" {

@@ -48,7 +48,7 @@ func TestDescribeAsJSON(t *testing.T) {
 	apply(t, "testdata/tree.yaml", "describe-json")
 	got := run(t, admin(t, management), "describe", "cluster", "shop", "--namespace", "describe-json", "-o", "json")
 	var item tree.Item
-	if err := json.Unmarshal([]byte(got.out), &item); err != nil || got.code != Well {
+	if err := json.Unmarshal([]byte(got.out), &item); err != nil || got.code != ExitOK {
 		t.Fatalf("exit code %d, error %v, output %s%s", got.code, err, got.out, got.err)
 	}
 	if item.Kind != "Cluster" || len(item.Children) != 2 || item.Well() {

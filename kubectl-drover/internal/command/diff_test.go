@@ -26,18 +26,18 @@ func TestDiff(t *testing.T) {
 		code     int
 		want     string
 	}{
-		"nothing":    {manifest(infra("web"), ""), Well, "MachineDeployment web: no Machine would be replaced\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
-		"a template": {manifest(infra("web-2"), ""), NotWell, "MachineDeployment web: 7 Machines would be replaced\n  spec.infrastructureRef is \"SimMachineTemplate.infrastructure.drover.io/web\", would be \"SimMachineTemplate.infrastructure.drover.io/web-2\"\n  there is no SimMachineTemplate \"web-2\" in namespace \"diff\": create it first, or no Machine can be created\n"},
-		"a version":  {manifest(infra("web")+", version: v1.36.3", ""), NotWell, "MachineDeployment web: 7 Machines would be replaced\n  spec.version is \"\", would be \"v1.36.3\"\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
-		"by hand":    {manifest(infra("web")+", version: v1.36.3", "  rollout: {strategy: {type: OnDelete}}\n"), NotWell, "MachineDeployment web: 7 Machines would be replaced, each after it is deleted (OnDelete)\n  spec.version is \"\", would be \"v1.36.3\"\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
-		"in place":   {manifest(infra("web")+", minReadySeconds: 30", ""), Well, "MachineDeployment web: no Machine would be replaced\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n  changed on every Machine without a replacement: spec.minReadySeconds\n"},
-		"a size":     {strings.Replace(manifest(infra("web"), ""), "replicas: 6", "replicas: 9", 1), Well, "MachineDeployment web: no Machine would be replaced, replicas from 6 to 9\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
-		"a new one":  {strings.Replace(manifest(infra("web"), ""), "name: web}", "name: new}", 1), Well, "MachineDeployment new: it would be created, with 6 Machines\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
+		"nothing":    {manifest(infra("web"), ""), ExitOK, "MachineDeployment web: no Machine would be replaced\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
+		"a template": {manifest(infra("web-2"), ""), ExitProblem, "MachineDeployment web: 7 Machines would be replaced\n  spec.infrastructureRef is \"SimMachineTemplate.infrastructure.drover.io/web\", would be \"SimMachineTemplate.infrastructure.drover.io/web-2\"\n  there is no SimMachineTemplate \"web-2\" in namespace \"diff\": create it first, or no Machine can be created\n"},
+		"a version":  {manifest(infra("web")+", version: v1.36.3", ""), ExitProblem, "MachineDeployment web: 7 Machines would be replaced\n  spec.version is \"\", would be \"v1.36.3\"\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
+		"by hand":    {manifest(infra("web")+", version: v1.36.3", "  rollout: {strategy: {type: OnDelete}}\n"), ExitProblem, "MachineDeployment web: 7 Machines would be replaced, each after it is deleted (OnDelete)\n  spec.version is \"\", would be \"v1.36.3\"\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
+		"in place":   {manifest(infra("web")+", minReadySeconds: 30", ""), ExitOK, "MachineDeployment web: no Machine would be replaced\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n  changed on every Machine without a replacement: spec.minReadySeconds\n"},
+		"a size":     {strings.Replace(manifest(infra("web"), ""), "replicas: 6", "replicas: 9", 1), ExitOK, "MachineDeployment web: no Machine would be replaced, replicas from 6 to 9\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
+		"a new one":  {strings.Replace(manifest(infra("web"), ""), "name: web}", "name: new}", 1), ExitOK, "MachineDeployment new: it would be created, with 6 Machines\n  there is no SimMachineTemplate \"web\" in namespace \"diff\": create it first, or no Machine can be created\n"},
 		"a template in the files": {
-			manifest(infra("web-2"), "") + "---\napiVersion: infrastructure.drover.io/v1alpha1\nkind: SimMachineTemplate\nmetadata: {name: web-2}\n", NotWell,
+			manifest(infra("web-2"), "") + "---\napiVersion: infrastructure.drover.io/v1alpha1\nkind: SimMachineTemplate\nmetadata: {name: web-2}\n", ExitProblem,
 			"MachineDeployment web: 7 Machines would be replaced\n  spec.infrastructureRef is \"SimMachineTemplate.infrastructure.drover.io/web\", would be \"SimMachineTemplate.infrastructure.drover.io/web-2\"\n",
 		},
-		"one of no kind": {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", Failed, ""},
+		"one of no kind": {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", ExitError, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runAt(t, noon, admin(t, management), test.manifest, "diff", "-f", "-", "--namespace", "diff")

@@ -77,9 +77,9 @@ func TestValidateCountsEachObject(t *testing.T) {
 			t.Parallel()
 			got := offline(t, test.text, "validate", "-f", "-")
 			want := strings.Join(append(test.lines, test.numbers), "\n") + "\n"
-			code := Well
+			code := ExitOK
 			if len(test.lines) > 0 {
-				code = NotWell
+				code = ExitProblem
 			}
 			if diff := cmp.Diff(want, got.out); diff != "" || got.code != code || got.err != "" {
 				t.Errorf("exit code %d, error %q, output (-want +got):\n%s", got.code, got.err, diff)
@@ -97,7 +97,7 @@ func TestValidateOfNothingFails(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "comments alone": "# a\n---\n# b\n---\n", "an empty List": "apiVersion: v1\nkind: List\nitems: []\n",
 	} {
-		if got := offline(t, text, "validate", "-f", "-"); got.code != Failed || got.out != "" || !strings.Contains(got.err, "-f has no object") {
+		if got := offline(t, text, "validate", "-f", "-"); got.code != ExitError || got.out != "" || !strings.Contains(got.err, "-f has no object") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -114,7 +114,7 @@ func TestValidateNamesEachFile(t *testing.T) {
 	}
 	got := offline(t, wrongConfig, "validate", "-f", folder, "-f", "-,"+filepath.Join(folder, "b.yaml"), "-o", "json")
 	var results []validate.Result
-	if err := json.Unmarshal([]byte(got.out), &results); err != nil || got.code != NotWell {
+	if err := json.Unmarshal([]byte(got.out), &results); err != nil || got.code != ExitProblem {
 		t.Fatalf("exit code %d, error %v, %s", got.code, err, got.err)
 	}
 	var found []string
@@ -129,7 +129,7 @@ func TestValidateNamesEachFile(t *testing.T) {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	// A path that is not there is no answer, whatever was found before it.
-	if got := offline(t, "", "validate", "-f", folder, "-f", filepath.Join(folder, "d.yaml")); got.code != Failed || got.out != "" || strings.Count(got.err, "\n") != 1 {
+	if got := offline(t, "", "validate", "-f", folder, "-f", filepath.Join(folder, "d.yaml")); got.code != ExitError || got.out != "" || strings.Count(got.err, "\n") != 1 {
 		t.Errorf("a file that is missing: %+v", got)
 	}
 	if err := os.Chmod(filepath.Join(folder, "b.yaml"), 0); err != nil {
@@ -137,7 +137,7 @@ func TestValidateNamesEachFile(t *testing.T) {
 	}
 	if _, err := os.ReadFile(filepath.Join(folder, "b.yaml")); err == nil {
 		t.Log("this user reads every file")
-	} else if got := offline(t, "", "validate", "-f", folder); got.code != Failed || got.out != "" || !strings.Contains(got.err, "permission denied") {
+	} else if got := offline(t, "", "validate", "-f", folder); got.code != ExitError || got.out != "" || !strings.Contains(got.err, "permission denied") {
 		t.Errorf("a file that may not be read: %+v", got)
 	}
 }
@@ -147,7 +147,7 @@ func TestProblemsOfOthersAreOneLine(t *testing.T) {
 	t.Parallel()
 	text := "apiVersion: bootstrap.drover.io/v1alpha1\nkind: BootstrapConfig\nmetadata: {name: \"a\\e[2J\\nforged, document 1: well\"}\nspec: {operatingSystem: \"u\\e]0;x\\a\"}\n"
 	got := offline(t, text, "validate", "-f", "-")
-	if got.code != NotWell || strings.ContainsAny(got.out, "\x1b\a") || !strings.Contains(got.out, `\u001b[2J`) {
+	if got.code != ExitProblem || strings.ContainsAny(got.out, "\x1b\a") || !strings.Contains(got.out, `\u001b[2J`) {
 		t.Errorf("exit code %d, output %q", got.code, got.out)
 	}
 }
@@ -174,12 +174,12 @@ func TestDiffOfSeveralDocuments(t *testing.T) {
 		code int
 		want []rollout.Change
 	}{
-		"the namespace of the flags": {manifest("", "replicas: 2"), Well, []rollout.Change{{Name: "web", From: 6, To: 2, Missing: missing(here)}}},
-		"its own namespace":          {manifest(there.Namespace, "replicas: 3") + "---\n" + otherSecret, Well, []rollout.Change{{Name: "web", From: 6, To: 3, Missing: missing(there)}}},
-		"two, of which one replaces": {manifest("", "replicas: 2") + "---\n" + manifest(there.Namespace, version), NotWell, []rollout.Change{
+		"the namespace of the flags": {manifest("", "replicas: 2"), ExitOK, []rollout.Change{{Name: "web", From: 6, To: 2, Missing: missing(here)}}},
+		"its own namespace":          {manifest(there.Namespace, "replicas: 3") + "---\n" + otherSecret, ExitOK, []rollout.Change{{Name: "web", From: 6, To: 3, Missing: missing(there)}}},
+		"two, of which one replaces": {manifest("", "replicas: 2") + "---\n" + manifest(there.Namespace, version), ExitProblem, []rollout.Change{
 			{Name: "web", From: 6, To: 2, Missing: missing(here)}, {Name: "web", From: 6, To: 6, Replaced: 7, Why: why, Missing: missing(there)},
 		}},
-		"a List": {asList(t, manifest("", version), otherSecret), NotWell, []rollout.Change{{Name: "web", From: 6, To: 6, Replaced: 7, Why: why, Missing: missing(here)}}},
+		"a List": {asList(t, manifest("", version), otherSecret), ExitProblem, []rollout.Change{{Name: "web", From: 6, To: 6, Replaced: 7, Why: why, Missing: missing(here)}}},
 	} {
 		got := runAt(t, noon, kubeconfig, test.text, "diff", "-f", "-", "--namespace", here.Namespace, "-o", "yaml")
 		var changes []rollout.Change
@@ -214,7 +214,7 @@ func TestDiffIsRefusedAsAnApplyIs(t *testing.T) {
 		"an object without a version": {"kind: MachineDeployment\nmetadata: {name: web}\n", "there is no MachineDeployment of cluster.x-k8s.io/v1beta2"},
 	} {
 		got := runAt(t, noon, kubeconfig, test.text, "diff", "-f", "-", "--namespace", key.Namespace)
-		if got.code != Failed || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, test.want) {
+		if got.code != ExitError || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, test.want) {
 			t.Errorf("%s: exit code %d, output %q, error %q", name, got.code, got.out, got.err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestDiffRemovesWhatItsManagerApplied(t *testing.T) {
 		"kubectl":  "MachineDeployment web: no Machine would be replaced\n" + missing,
 	} {
 		got := run(t, kubeconfig, "diff", "-f", file, "--namespace", key.Namespace, "--field-manager", manager)
-		if got.out != want || got.err != "" || (got.code == NotWell) != strings.Contains(want, "7 Machines") {
+		if got.out != want || got.err != "" || (got.code == ExitProblem) != strings.Contains(want, "7 Machines") {
 			t.Errorf("%s: exit code %d, output %q, error %q", manager, got.code, got.out, got.err)
 		}
 	}

@@ -59,7 +59,7 @@ func TestDryRunsPrintWhatTheRunPrints(t *testing.T) {
 			printed := map[string]string{}
 			for _, strategy := range []string{"client", "server", "none"} {
 				got := run(t, kubeconfig, append(slices.Clone(args), "--namespace", key.Namespace, "--dry-run="+strategy)...)
-				if got.code != Well || got.err != "" {
+				if got.code != ExitOK || got.err != "" {
 					t.Errorf("%s: exit code %d, error %q", strategy, got.code, got.err)
 				}
 				printed[strategy] = got.out
@@ -94,7 +94,7 @@ func TestFreezeAndThawLeaveNothingBehind(t *testing.T) {
 		{[]string{"thaw", "web", "--override"}, "false"},
 		{[]string{"thaw", "web"}, ""},
 	} {
-		if got := run(t, kubeconfig, append(step.args, "--namespace", key.Namespace)...); got.code != Well || got.err != "" {
+		if got := run(t, kubeconfig, append(step.args, "--namespace", key.Namespace)...); got.code != ExitOK || got.err != "" {
 			t.Fatalf("step %d: exit code %d, error %q", i, got.code, got.err)
 		}
 		md := deploymentOf(t, key)
@@ -129,7 +129,7 @@ func TestMachineSetWithoutADeploymentIsFrozen(t *testing.T) {
 	for _, name := range []string{"machineset/lone", "ms/lone", "machinesets.cluster.x-k8s.io/lone", "MachineSet/lone"} {
 		for _, test := range []struct{ action, done, value string }{{"freeze", "frozen", "true"}, {"thaw", "thawed", ""}} {
 			got := run(t, kubeconfig, test.action, name, "--namespace", key.Namespace)
-			if got.code != Well || got.out != "MachineSet lone "+test.done+"\n" {
+			if got.code != ExitOK || got.out != "MachineSet lone "+test.done+"\n" {
 				t.Errorf("%s %s: exit code %d, output %q, error %q", test.action, name, got.code, got.out, got.err)
 			}
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil || set.Annotations["drover.io/freeze"] != test.value {
@@ -165,18 +165,18 @@ func TestRefusalOfAnActionIsThatOfItsDryRun(t *testing.T) {
 	freeze := func(strategy string) result {
 		return run(t, kubeconfig, "freeze", "web", "--namespace", key.Namespace, "--dry-run="+strategy)
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, wait.ConditionFunc(func() (bool, error) { return freeze("server").code == Failed, nil }).WithContext()); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, wait.ConditionFunc(func() (bool, error) { return freeze("server").code == ExitError, nil }).WithContext()); err != nil {
 		t.Fatal(err)
 	}
 	dry, done := freeze("server"), freeze("none")
-	if dry != done || done.code != Failed || done.out != "" || !strings.Contains(done.err, "ask the platform team") || strings.Count(done.err, "\n") != 1 {
+	if dry != done || done.code != ExitError || done.out != "" || !strings.Contains(done.err, "ask the platform team") || strings.Count(done.err, "\n") != 1 {
 		t.Errorf("the dry run is %+v, the run %+v", dry, done)
 	}
-	if got := freeze("client"); got.code != Well {
+	if got := freeze("client"); got.code != ExitOK {
 		t.Errorf("in the client: %+v", got)
 	}
 	// What the policy does not have is permitted.
-	if got := run(t, kubeconfig, "rollout", "pause", "web", "--namespace", key.Namespace); got.code != Well {
+	if got := run(t, kubeconfig, "rollout", "pause", "web", "--namespace", key.Namespace); got.code != ExitOK {
 		t.Errorf("another action: %+v", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestDryRunMustBeKnown(t *testing.T) {
 	kubeconfig := admin(t, management)
 	for _, args := range [][]string{{"freeze", "web"}, {"thaw", "web", "--override"}, {"rollout", "restart", "web"}, {"rollout", "undo", "web"}} {
 		got := run(t, kubeconfig, append(args, "--namespace", key.Namespace, "--dry-run=yes")...)
-		if got.code != Failed || got.out != "" || !strings.Contains(got.err, `Must be "none", "server", or "client"`) || strings.Count(got.err, "\n") != 1 {
+		if got.code != ExitError || got.out != "" || !strings.Contains(got.err, `Must be "none", "server", or "client"`) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -256,7 +256,7 @@ func TestUndoToEachRevisionOfTheHistory(t *testing.T) {
 	} {
 		got := run(t, kubeconfig, "rollout", "undo", "web", fmt.Sprintf("--to-revision=%d", revision), "--namespace", key.Namespace)
 		if revision > 4 {
-			if got.code != Failed || got.out != "" || got.err != "error: "+want+"\n" {
+			if got.code != ExitError || got.out != "" || got.err != "error: "+want+"\n" {
 				t.Errorf("revision %d: %+v", revision, got)
 			}
 			continue
@@ -265,11 +265,11 @@ func TestUndoToEachRevisionOfTheHistory(t *testing.T) {
 		if revision == 0 {
 			words = "the previous revision"
 		}
-		if written := deploymentOf(t, key).Annotations["drover.io/rollback-to"]; got.code != Well || written != want || got.out != "MachineDeployment web rolls back to "+words+"\n" {
+		if written := deploymentOf(t, key).Annotations["drover.io/rollback-to"]; got.code != ExitOK || written != want || got.out != "MachineDeployment web rolls back to "+words+"\n" {
 			t.Errorf("revision %d: %+v, annotation %q", revision, got, written)
 		}
 	}
-	if got := run(t, kubeconfig, "rollout", "undo", "web", "--to-revision=one", "--namespace", key.Namespace); got.code != Failed || strings.Count(got.err, "\n") != 1 {
+	if got := run(t, kubeconfig, "rollout", "undo", "web", "--to-revision=one", "--namespace", key.Namespace); got.code != ExitError || strings.Count(got.err, "\n") != 1 {
 		t.Errorf("a word: %+v", got)
 	}
 }

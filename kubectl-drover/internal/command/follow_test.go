@@ -89,7 +89,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 				t.Helper()
 				return []func(){change(t, key, func(md *clusterv1.MachineDeployment) { updated(md, 3) }), change(t, key, func(md *clusterv1.MachineDeployment) { updated(md, 6) })}
 			},
-			[]string{waiting, "3 of 6 Machines are up to date, 3 available", "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available"}, "", Well,
+			[]string{waiting, "3 of 6 Machines are up to date, 3 available", "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available"}, "", ExitOK,
 		},
 		"status-overdue": {
 			[]string{"rollout", "status", "web"},
@@ -97,7 +97,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 				t.Helper()
 				return []func(){change(t, key, failing(policyv1.ProgressingCondition, "ProgressDeadlineExceeded", "No progress for 10m\n* see Machine a"))}
 			},
-			[]string{waiting, "3 of 6 Machines are up to date, 3 available: No progress for 10m; see Machine a"}, "", NotWell,
+			[]string{waiting, "3 of 6 Machines are up to date, 3 available: No progress for 10m; see Machine a"}, "", ExitProblem,
 		},
 		"status-deleted": {
 			[]string{"rollout", "status", "web"},
@@ -109,7 +109,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 					}
 				}}
 			},
-			[]string{waiting}, `error: there is no MachineDeployment "web" in namespace "follow-status-deleted"` + "\n", Failed,
+			[]string{waiting}, `error: there is no MachineDeployment "web" in namespace "follow-status-deleted"` + "\n", ExitError,
 		},
 		"watch-complete": {
 			[]string{"watch", "md/web"},
@@ -117,7 +117,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 				t.Helper()
 				return []func(){change(t, key, func(md *clusterv1.MachineDeployment) { updated(md, 6) })}
 			},
-			[]string{waiting, "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available"}, "", Well,
+			[]string{waiting, "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available"}, "", ExitOK,
 		},
 		"watch-refused-rollback": {
 			[]string{"watch", "web"},
@@ -125,7 +125,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 				t.Helper()
 				return []func(){change(t, key, failing(policyv1.RolledBackCondition, "RevisionNotKept", "there is no revision 9"))}
 			},
-			[]string{waiting, "3 of 6 Machines are up to date, 3 available: there is no revision 9"}, "", NotWell,
+			[]string{waiting, "3 of 6 Machines are up to date, 3 available: there is no revision 9"}, "", ExitProblem,
 		},
 		"watch-deleted": {
 			[]string{"watch", "web"},
@@ -137,7 +137,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 					}
 				}}
 			},
-			[]string{waiting}, `error: there is no MachineDeployment "web" in namespace "follow-watch-deleted"` + "\n", Failed,
+			[]string{waiting}, `error: there is no MachineDeployment "web" in namespace "follow-watch-deleted"` + "\n", ExitError,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestWatchEstimatesFromThePaceItHasSeen(t *testing.T) {
 		"about 6m left at this pace: 3 of 6 Machines are up to date, 3 available",
 		"MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available",
 	}
-	if diff := cmp.Diff(want, lines); diff != "" || code != Well {
+	if diff := cmp.Diff(want, lines); diff != "" || code != ExitOK {
 		t.Errorf("exit code %d, error %q, lines (-want +got):\n%s", code, errOut, diff)
 	}
 }
@@ -189,7 +189,7 @@ func TestMachineIsWatchedUntilItIsWellOrGone(t *testing.T) {
 			writeStatus(t, m)
 		}
 		lines, errOut, code := follow(t.Context(), t, atNoon, []string{"watch", "machine/web-new-0", "--namespace", key.Namespace}, joins)
-		if diff := cmp.Diff([]string{"Machine web-new-0, " + waiting, "Machine web-new-0 is well"}, lines); diff != "" || code != Well {
+		if diff := cmp.Diff([]string{"Machine web-new-0, " + waiting, "Machine web-new-0 is well"}, lines); diff != "" || code != ExitOK {
 			t.Errorf("exit code %d, error %q, lines (-want +got):\n%s", code, errOut, diff)
 		}
 	})
@@ -214,7 +214,7 @@ func TestMachineIsWatchedUntilItIsWellOrGone(t *testing.T) {
 		}
 		lines, errOut, code := follow(t.Context(), t, atNoon, []string{"watch", "machine", "web-new-1", "--namespace", key.Namespace}, deleted, released)
 		want := []string{"Machine web-new-1, " + waiting, "Machine web-new-1, Provisioning: no manager has acted on its deletion yet", "Machine web-new-1 is gone"}
-		if diff := cmp.Diff(want, lines); diff != "" || code != Well {
+		if diff := cmp.Diff(want, lines); diff != "" || code != ExitOK {
 			t.Errorf("exit code %d, error %q, lines (-want +got):\n%s", code, errOut, diff)
 		}
 	})
@@ -223,7 +223,7 @@ func TestMachineIsWatchedUntilItIsWellOrGone(t *testing.T) {
 		for _, args := range [][]string{{"watch", "machine/web-new-2"}, {"watch", "md/web"}, {"rollout", "status", "web"}} {
 			ctx, interrupt := context.WithCancel(t.Context())
 			lines, errOut, code := follow(ctx, t, atNoon, append(args, "--namespace", key.Namespace), interrupt)
-			if code != NotWell || len(lines) != 2 || lines[1] != "Gave up waiting" || errOut != "" {
+			if code != ExitProblem || len(lines) != 2 || lines[1] != "Gave up waiting" || errOut != "" {
 				t.Errorf("%v: exit code %d, lines %q, error %q", args, code, lines, errOut)
 			}
 		}
@@ -238,7 +238,7 @@ func TestWhatDoesNotChangeIsPrintedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lines, errOut, code := follow(t.Context(), t, atNoon, append(args, "--namespace", key.Namespace, "--timeout=3s"))
-			if code != NotWell || len(lines) != 2 || lines[1] != "Gave up waiting" || errOut != "" {
+			if code != ExitProblem || len(lines) != 2 || lines[1] != "Gave up waiting" || errOut != "" {
 				t.Errorf("exit code %d, lines %q, error %q", code, lines, errOut)
 			}
 		})
@@ -272,7 +272,7 @@ func TestWatchPrintsTheFailureOfARollout(t *testing.T) {
 		var out bytes.Buffer
 		s := &session{env: Environment{Streams: genericiooptions.IOStreams{Out: &out}}, raw: &out, terminal: terminal}
 		err := s.watch(t.Context(), func(context.Context) (observation, error) { return observation{line: "no progress", failed: true}, nil })
-		if !errors.Is(err, errNotWell) || out.String() != want {
+		if !errors.Is(err, errProblemFound) || out.String() != want {
 			t.Errorf("terminal %t: error %v, output %q, want %q", terminal, err, out.String(), want)
 		}
 	}
@@ -294,7 +294,7 @@ func TestDeadlineBeforeItsTimer(t *testing.T) {
 		time.AfterFunc(0, cancel)
 		return observation{}, errors.New("rate: Wait(n=1) would exceed context deadline")
 	})
-	if !errors.Is(err, errNotWell) || out.String() != "Gave up waiting\n" {
+	if !errors.Is(err, errProblemFound) || out.String() != "Gave up waiting\n" {
 		t.Errorf("error %v, output %q", err, out.String())
 	}
 }
@@ -309,7 +309,7 @@ func TestTimeoutOfAFollowerIsNoFailureOfTheQuestion(t *testing.T) {
 		cancel()
 		return observation{}, fmt.Errorf("the request: %w", context.Canceled)
 	})
-	if !errors.Is(err, errNotWell) || out.String() != "Gave up waiting\n" {
+	if !errors.Is(err, errProblemFound) || out.String() != "Gave up waiting\n" {
 		t.Errorf("error %v, output %q", err, out.String())
 	}
 }

@@ -105,7 +105,7 @@ func TestHelpOfEachCommand(t *testing.T) {
 	walk(rootForParsing(), func(cmd *cobra.Command) {
 		words := strings.Fields(strings.TrimPrefix(cmd.CommandPath(), "kubectl drover"))
 		got := offline(t, "", append(words, "--help")...)
-		if got.code != Well || got.err != "" || !strings.Contains(got.out, cmd.Short) && cmd.Long == "" && cmd.Name() != "options" {
+		if got.code != ExitOK || got.err != "" || !strings.Contains(got.out, cmd.Short) && cmd.Long == "" && cmd.Name() != "options" {
 			t.Errorf("%s: exit code %d, output %.200q, error %q", cmd.CommandPath(), got.code, got.out, got.err)
 		}
 		for line := range strings.Lines(cmd.Example) {
@@ -127,24 +127,24 @@ func TestWithoutACommand(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing":               {nil, Well, "Exit codes: 0 if everything is well or was done, 1 if"},
-		"a group":               {[]string{"rollout"}, Well, "undo"},
-		"the version":           {[]string{"--version"}, Well, "kubectl drover version unreleased\n"},
-		"the options":           {[]string{"options"}, Well, "--context"},
-		"a misspelled command":  {[]string{"descibe", "cluster", "c"}, Failed, `error: unknown command "descibe" for "kubectl drover"; did you mean describe?` + "\n"},
-		"a misspelled action":   {[]string{"rollout", "undoo", "web"}, Failed, `error: unknown command "undoo" for "kubectl drover rollout"; did you mean undo?` + "\n"},
-		"a flag of another":     {[]string{"logs", "m", "--to-revision=1"}, Failed, "unknown flag: --to-revision"},
-		"a flag without value":  {[]string{"why", "machine/m", "--output"}, Failed, "flag needs an argument: --output"},
-		"arguments of check":    {[]string{"check", "x"}, Failed, `unknown command "x" for "kubectl drover check"`},
-		"arguments of orphans":  {[]string{"orphans", "x"}, Failed, `unknown command "x" for "kubectl drover orphans"`},
-		"arguments of validate": {[]string{"validate", "x.yaml"}, Failed, `unknown command "x.yaml" for "kubectl drover validate"`},
-		"arguments of diff":     {[]string{"diff", "x.yaml"}, Failed, `unknown command "x.yaml" for "kubectl drover diff"`},
-		"a timeout of no unit":  {[]string{"watch", "web", "--timeout=5"}, Failed, `missing unit in duration`},
+		"nothing":               {nil, ExitOK, "Exit codes: 0 if everything is well or was done, 1 if"},
+		"a group":               {[]string{"rollout"}, ExitOK, "undo"},
+		"the version":           {[]string{"--version"}, ExitOK, "kubectl drover version unreleased\n"},
+		"the options":           {[]string{"options"}, ExitOK, "--context"},
+		"a misspelled command":  {[]string{"descibe", "cluster", "c"}, ExitError, `error: unknown command "descibe" for "kubectl drover"; did you mean describe?` + "\n"},
+		"a misspelled action":   {[]string{"rollout", "undoo", "web"}, ExitError, `error: unknown command "undoo" for "kubectl drover rollout"; did you mean undo?` + "\n"},
+		"a flag of another":     {[]string{"logs", "m", "--to-revision=1"}, ExitError, "unknown flag: --to-revision"},
+		"a flag without value":  {[]string{"why", "machine/m", "--output"}, ExitError, "flag needs an argument: --output"},
+		"arguments of check":    {[]string{"check", "x"}, ExitError, `unknown command "x" for "kubectl drover check"`},
+		"arguments of orphans":  {[]string{"orphans", "x"}, ExitError, `unknown command "x" for "kubectl drover orphans"`},
+		"arguments of validate": {[]string{"validate", "x.yaml"}, ExitError, `unknown command "x.yaml" for "kubectl drover validate"`},
+		"arguments of diff":     {[]string{"diff", "x.yaml"}, ExitError, `unknown command "x.yaml" for "kubectl drover diff"`},
+		"a timeout of no unit":  {[]string{"watch", "web", "--timeout=5"}, ExitError, `missing unit in duration`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := offline(t, "", test.args...)
-			if got.code != test.code || !strings.Contains(got.out+got.err, test.want) || test.code == Failed && (got.out != "" || strings.Count(got.err, "\n") != 1) {
+			if got.code != test.code || !strings.Contains(got.out+got.err, test.want) || test.code == ExitError && (got.out != "" || strings.Count(got.err, "\n") != 1) {
 				t.Errorf("exit code %d, output %.300q, error %q", got.code, got.out, got.err)
 			}
 		})
@@ -161,7 +161,7 @@ func TestFormatsAreThoseOfTheCommand(t *testing.T) {
 		for _, format := range []string{"wide", "name", "JSON", "jsonpath={.x}"} {
 			got := offline(t, "", append(args, "-o", format)...)
 			refused := strings.Contains(got.err, `--output is "`+format+`"; it is one of json, yaml`)
-			if permitted := name == "describe" && format == "wide"; got.code != Failed || got.out != "" || refused == permitted {
+			if permitted := name == "describe" && format == "wide"; got.code != ExitError || got.out != "" || refused == permitted {
 				t.Errorf("%s -o %s: exit code %d, output %q, error %q", name, format, got.code, got.out, got.err)
 			}
 		}
@@ -173,7 +173,7 @@ func TestErrorsAreOneLineOfTheirStream(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer
 	code := Run(t.Context(), Environment{Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, Now: atNoon}, []string{"x\n\x1b[2J\ny"})
-	if code != Failed || out.Len() != 0 || strings.Count(errOut.String(), "\n") != 1 || strings.Contains(errOut.String(), "\x1b") {
+	if code != ExitError || out.Len() != 0 || strings.Count(errOut.String(), "\n") != 1 || strings.Contains(errOut.String(), "\x1b") {
 		t.Errorf("exit code %d, output %q, error %q", code, out.String(), errOut.String())
 	}
 }

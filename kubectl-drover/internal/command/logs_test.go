@@ -59,7 +59,7 @@ func TestLogsOfEachHost(t *testing.T) {
 		m := hostWithConsole(t, "logs-hosts", name, test.conditions...)
 		for _, args := range [][]string{{"machine/" + m.Name}, {"machine", m.Name}, {m.Name}, {"ma/" + m.Name}} {
 			got := run(t, kubeconfig, append(append([]string{"logs"}, args...), "--namespace", "logs-hosts")...)
-			if got.code != Well || got.out != test.want || got.err != "" {
+			if got.code != ExitOK || got.out != test.want || got.err != "" {
 				t.Errorf("%v: exit code %d, output %q, error %q", args, got.code, got.out, got.err)
 			}
 		}
@@ -93,7 +93,7 @@ func TestLogsWithoutAHost(t *testing.T) {
 		"removd":    `there is no Machine "removd" in namespace "logs-missing"; did you mean "removed"?`,
 	} {
 		got := run(t, kubeconfig, "logs", name, "--namespace", "logs-missing")
-		if got.code != Failed || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
+		if got.code != ExitError || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%s: exit code %d, output %q, error %q", name, got.code, got.out, got.err)
 		}
 	}

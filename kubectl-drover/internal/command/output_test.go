@@ -27,14 +27,14 @@ func TestOutputs(t *testing.T) {
 		code int
 		has  string
 	}{
-		"why of what is not well": {[]string{"why", "machine/web-new-0"}, NotWell, `"reason":"InsufficientCapacity"`},
-		"why of what is well":     {[]string{"why", "machine/alone"}, Well, `"well":true`},
-		"describe":                {[]string{"describe", "md", "web"}, Well, `"names":["web-new-0","web-new-1"]`},
-		"history":                 {[]string{"rollout", "history", "web"}, Well, `"machineSet":"web-older"`},
-		"orphans":                 {[]string{"orphans"}, Well, `{"objects":[],"reports":[]}`},
-		"check":                   {[]string{"check", "--this-namespace", "--installed-in", "outputs"}, NotWell, `"name":"roles"`},
-		"validate":                {[]string{"validate", "-f", "testdata/validate/right.yaml"}, Well, `"document":1`},
-		"validate with problems":  {[]string{"validate", "-f", "testdata/validate/wrong.yaml"}, NotWell, `"problems":["`},
+		"why of what is not well": {[]string{"why", "machine/web-new-0"}, ExitProblem, `"reason":"InsufficientCapacity"`},
+		"why of what is well":     {[]string{"why", "machine/alone"}, ExitOK, `"well":true`},
+		"describe":                {[]string{"describe", "md", "web"}, ExitOK, `"names":["web-new-0","web-new-1"]`},
+		"history":                 {[]string{"rollout", "history", "web"}, ExitOK, `"machineSet":"web-older"`},
+		"orphans":                 {[]string{"orphans"}, ExitOK, `{"objects":[],"reports":[]}`},
+		"check":                   {[]string{"check", "--this-namespace", "--installed-in", "outputs"}, ExitProblem, `"name":"roles"`},
+		"validate":                {[]string{"validate", "-f", "testdata/validate/right.yaml"}, ExitOK, `"document":1`},
+		"validate with problems":  {[]string{"validate", "-f", "testdata/validate/wrong.yaml"}, ExitProblem, `"problems":["`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,10 +68,10 @@ func TestReportsOfCollectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "Cluster prod in namespace reports, 60m ago, OrphanFound: instance i-1\\u001b[2J\n"
-	if got := run(t, admin(t, management), "orphans", "--namespace", "reports"); got.code != Well || got.out != want {
+	if got := run(t, admin(t, management), "orphans", "--namespace", "reports"); got.code != ExitOK || got.out != want {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
-	if got := run(t, admin(t, management), "orphans", "-A"); got.code != Well || !strings.Contains(got.out, want) {
+	if got := run(t, admin(t, management), "orphans", "-A"); got.code != ExitOK || !strings.Contains(got.out, want) {
 		t.Errorf("all namespaces: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	if got := run(t, admin(t, management), "orphans", "--namespace", "default"); got.out != "There are none\n" {
@@ -102,7 +102,7 @@ func TestOtherKindsAreRefused(t *testing.T) {
 				}
 			}
 			got := run(t, admin(t, management), append(args, "--namespace", key.Namespace)...)
-			if got.code != Failed || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
+			if got.code != ExitError || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
 				t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 			}
 		})
@@ -116,7 +116,7 @@ func TestClientDryRunWritesNothing(t *testing.T) {
 	before := deploymentOf(t, key)
 	for _, args := range [][]string{{"freeze", "web"}, {"rollout", "restart", "web"}, {"rollout", "pause", "web"}, {"rollout", "undo", "web"}} {
 		got := run(t, admin(t, management), append(args, "--dry-run=client", "--namespace", key.Namespace)...)
-		if got.code != Well || !strings.HasSuffix(got.out, " (client dry run)\n") {
+		if got.code != ExitOK || !strings.HasSuffix(got.out, " (client dry run)\n") {
 			t.Errorf("%v: exit code %d, output %q, error %q", args, got.code, got.out, got.err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestArgumentsAreCompleted(t *testing.T) {
 		words := strings.Split(line, " ")
 		args := append([]string{"__complete", "--kubeconfig", kubeconfig, "--namespace", key.Namespace}, words...)
 		code := Run(t.Context(), Environment{Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, Now: time.Now}, args)
-		if code != Well || !strings.HasPrefix(out.String(), want) {
+		if code != ExitOK || !strings.HasPrefix(out.String(), want) {
 			t.Errorf("%s: exit code %d, output %q, error %q", line, code, out.String(), errOut.String())
 		}
 	}

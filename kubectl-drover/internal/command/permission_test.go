@@ -77,23 +77,23 @@ func TestEachPermissionOfACommandIsNamed(t *testing.T) {
 		code  int
 		out   string
 	}{
-		"why-cluster":         {[]string{"why", "cluster/shop"}, []string{getClusters, listDeployments, listMachines}, NotWell, "Cluster shop in namespace"},
-		"why-deployment":      {[]string{"why", "md/web"}, []string{getDeployments, listMachines}, NotWell, "MachineDeployment web in namespace"},
-		"why-machine":         {[]string{"why", "machine/alone"}, []string{getMachines}, Well, "Machine alone in namespace"},
-		"why-node":            {[]string{"why", "node/of-alone"}, []string{listMachines}, Well, "Its Node is of-alone."},
-		"describe-cluster":    {[]string{"describe", "cluster", "shop"}, []string{getClusters, listDeployments, listSets, listMachines}, Well, "Cluster shop"},
-		"describe-deployment": {[]string{"describe", "md", "web"}, []string{getDeployments, listSets, listMachines}, Well, "MachineDeployment web"},
-		"watch":               {[]string{"watch", "machine/alone"}, []string{getMachines}, Well, "Machine alone is well\n"},
-		"logs":                {[]string{"logs", "alone"}, []string{getMachines, getSimMachines}, Well, "reports nothing about the console"},
-		"history":             {[]string{"rollout", "history", "web"}, []string{getDeployments, listSets}, Well, "REVISION"},
-		"status":              {[]string{"rollout", "status", "web", "--watch=false"}, []string{getDeployments}, NotWell, "Waiting for the newest spec"},
-		"undo":                {[]string{"rollout", "undo", "web", "--to-revision=1"}, []string{getDeployments, listSets, patchDeployments}, Well, "rolls back to revision 1\n"},
-		"undo-dry-run":        {[]string{"rollout", "undo", "web", "--dry-run=client"}, []string{getDeployments, listSets}, Well, "(client dry run)\n"},
-		"pause":               {[]string{"rollout", "pause", "web"}, []string{getDeployments, patchDeployments}, Well, "paused\n"},
-		"restart":             {[]string{"rollout", "restart", "web", "--dry-run=server"}, []string{getDeployments, patchDeployments}, Well, "(server dry run)\n"},
-		"freeze":              {[]string{"freeze", "web"}, []string{getDeployments, patchDeployments}, Well, "frozen\n"},
-		"thaw-not-frozen":     {[]string{"thaw", "web"}, []string{getDeployments}, Well, "has no annotation drover.io/freeze"},
-		"diff":                {[]string{"diff", "-f", "-"}, []string{getDeployments, patchDeployments}, Well, "replicas from 6 to 7"},
+		"why-cluster":         {[]string{"why", "cluster/shop"}, []string{getClusters, listDeployments, listMachines}, ExitProblem, "Cluster shop in namespace"},
+		"why-deployment":      {[]string{"why", "md/web"}, []string{getDeployments, listMachines}, ExitProblem, "MachineDeployment web in namespace"},
+		"why-machine":         {[]string{"why", "machine/alone"}, []string{getMachines}, ExitOK, "Machine alone in namespace"},
+		"why-node":            {[]string{"why", "node/of-alone"}, []string{listMachines}, ExitOK, "Its Node is of-alone."},
+		"describe-cluster":    {[]string{"describe", "cluster", "shop"}, []string{getClusters, listDeployments, listSets, listMachines}, ExitOK, "Cluster shop"},
+		"describe-deployment": {[]string{"describe", "md", "web"}, []string{getDeployments, listSets, listMachines}, ExitOK, "MachineDeployment web"},
+		"watch":               {[]string{"watch", "machine/alone"}, []string{getMachines}, ExitOK, "Machine alone is well\n"},
+		"logs":                {[]string{"logs", "alone"}, []string{getMachines, getSimMachines}, ExitOK, "reports nothing about the console"},
+		"history":             {[]string{"rollout", "history", "web"}, []string{getDeployments, listSets}, ExitOK, "REVISION"},
+		"status":              {[]string{"rollout", "status", "web", "--watch=false"}, []string{getDeployments}, ExitProblem, "Waiting for the newest spec"},
+		"undo":                {[]string{"rollout", "undo", "web", "--to-revision=1"}, []string{getDeployments, listSets, patchDeployments}, ExitOK, "rolls back to revision 1\n"},
+		"undo-dry-run":        {[]string{"rollout", "undo", "web", "--dry-run=client"}, []string{getDeployments, listSets}, ExitOK, "(client dry run)\n"},
+		"pause":               {[]string{"rollout", "pause", "web"}, []string{getDeployments, patchDeployments}, ExitOK, "paused\n"},
+		"restart":             {[]string{"rollout", "restart", "web", "--dry-run=server"}, []string{getDeployments, patchDeployments}, ExitOK, "(server dry run)\n"},
+		"freeze":              {[]string{"freeze", "web"}, []string{getDeployments, patchDeployments}, ExitOK, "frozen\n"},
+		"thaw-not-frozen":     {[]string{"thaw", "web"}, []string{getDeployments}, ExitOK, "has no annotation drover.io/freeze"},
+		"diff":                {[]string{"diff", "-f", "-"}, []string{getDeployments, patchDeployments}, ExitOK, "replicas from 6 to 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestEachPermissionOfACommandIsNamed(t *testing.T) {
 				permit(t, key.Namespace, user, slices.Delete(slices.Clone(test.needs), i, i+1))
 				got := as(user)
 				rule := ruleOf(missing)
-				if got.code != Failed || got.out != "" || strings.Count(got.err, "\n") != 1 {
+				if got.code != ExitError || got.out != "" || strings.Count(got.err, "\n") != 1 {
 					t.Errorf("without %q: exit code %d, output %q, error %q", missing, got.code, got.out, got.err)
 				}
 				for _, want := range []string{fmt.Sprintf("%q", user), "cannot " + rule.Verbs[0], fmt.Sprintf("%q", rule.Resources[0]), fmt.Sprintf("%q", key.Namespace)} {
@@ -156,16 +156,16 @@ func TestOrphansNeedsEveryList(t *testing.T) {
 		permit(t, "permit-orphans", user, slices.Delete(slices.Clone(needs), i, i+1))
 		got := run(t, kubeconfig, "orphans", "--namespace", "permit-orphans", "--delete", "--yes", "--as", user)
 		want := fmt.Sprintf(`you may not read %s in namespace "permit-orphans": `, ruleOf(missing).Resources[0])
-		if got.code != Failed || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
+		if got.code != ExitError || got.out != "" || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("without %q: exit code %d, output %q, error %q", missing, got.code, got.out, got.err)
 		}
 	}
 	permit(t, "permit-orphans", "orphans", needs)
-	if got := run(t, kubeconfig, "orphans", "--namespace", "permit-orphans", "--as", "orphans"); got.code != Well || got.out != "There are none\n" {
+	if got := run(t, kubeconfig, "orphans", "--namespace", "permit-orphans", "--as", "orphans"); got.code != ExitOK || got.out != "There are none\n" {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	// A role of one namespace is not one of all.
-	if got := run(t, kubeconfig, "orphans", "-A", "--as", "orphans"); got.code != Failed || got.out != "" || !strings.Contains(got.err, "in all namespaces: ") {
+	if got := run(t, kubeconfig, "orphans", "-A", "--as", "orphans"); got.code != ExitError || got.out != "" || !strings.Contains(got.err, "in all namespaces: ") {
 		t.Errorf("all namespaces: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
@@ -183,7 +183,7 @@ func TestDeletionOfOrphansGoesOn(t *testing.T) {
 	}
 	permit(t, "permit-delete", "deleter", []string{listClusters, listMachines, listEvents, listBootstrapConfigs, "list *.infrastructure.drover.io", deleteBootstrapConfigs})
 	got := runAt(t, time.Now().Add(time.Hour), admin(t, management), "", "orphans", "--namespace", "permit-delete", "--as", "deleter", "--delete", "--yes")
-	if got.code != Failed || !strings.HasSuffix(got.out, "deleted BootstrapConfig config\n") || strings.Contains(got.out, "deleted SimMachine") {
+	if got.code != ExitError || !strings.HasSuffix(got.out, "deleted BootstrapConfig config\n") || strings.Contains(got.out, "deleted SimMachine") {
 		t.Errorf("exit code %d, output %q", got.code, got.out)
 	}
 	if want := `User "deleter" cannot delete resource "simmachines"`; !strings.Contains(got.err, "deleting SimMachine infra: ") || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
@@ -205,7 +205,7 @@ func TestNamesAreNotOfferedWithoutAPermission(t *testing.T) {
 		"reader-of-one": `error: there is no Machine "alon" in namespace "permit-names"` + "\n",
 		"reader-of-all": `error: there is no Machine "alon" in namespace "permit-names"; did you mean "alone"?` + "\n",
 	} {
-		if got := run(t, kubeconfig, "why", "machine/alon", "--namespace", key.Namespace, "--as", user); got.code != Failed || got.err != want {
+		if got := run(t, kubeconfig, "why", "machine/alon", "--namespace", key.Namespace, "--as", user); got.code != ExitError || got.err != want {
 			t.Errorf("%s: exit code %d, error %q, want %q", user, got.code, got.err, want)
 		}
 	}

@@ -213,16 +213,16 @@ func (s *session) follow(ctx context.Context, reader *object.Reader, md *cluster
 		}
 		switch {
 		case state.Failed:
-			return errNotWell
+			return errProblemFound
 		case state.Complete:
 			return nil
 		case !watch:
-			return errNotWell
+			return errProblemFound
 		}
 		select {
 		case <-ctx.Done():
 			fmt.Fprintln(s.env.Streams.Out, "Gave up waiting")
-			return errNotWell
+			return errProblemFound
 		case <-time.After(pollPeriod):
 		}
 		if err := reader.Get(ctx, object.MachineDeployment, client.ObjectKeyFromObject(md), md); err != nil && !timeIsOver(ctx) {

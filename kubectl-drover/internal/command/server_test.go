@@ -72,13 +72,13 @@ func TestOlderClusterAPIIsNamed(t *testing.T) {
 	} {
 		text := "error: this cluster serves " + want + " only as cluster.x-k8s.io/v1beta1: its Cluster API is older than Drover, which needs cluster.x-k8s.io/v1beta2\n"
 		for _, args := range commands {
-			if got := run(t, kubeconfig, args...); got.code != Failed || got.out != "" || got.err != text {
+			if got := run(t, kubeconfig, args...); got.code != ExitError || got.out != "" || got.err != text {
 				t.Errorf("%v: exit code %d, output %q, error %q", args, got.code, got.out, got.err)
 			}
 		}
 	}
 	got := run(t, kubeconfig, "check")
-	if got.code != NotWell || !strings.Contains(got.out, "ok       API server: answers, version v1.24.0\n") || !strings.Contains(got.out, "failed   kinds: ") || got.err != "" {
+	if got.code != ExitProblem || !strings.Contains(got.out, "ok       API server: answers, version v1.24.0\n") || !strings.Contains(got.out, "failed   kinds: ") || got.err != "" {
 		t.Errorf("check: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
@@ -113,7 +113,7 @@ func TestServersThatAreNoAPIServers(t *testing.T) {
 			kubeconfig := kubeconfigOfHandler(t, test.handler)
 			for _, args := range [][]string{{"why", "machine/m"}, {"describe", "cluster", "c"}, {"orphans"}, {"freeze", "web"}} {
 				got := run(t, kubeconfig, append(args, test.flags...)...)
-				if got.code != Failed || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, test.want) {
+				if got.code != ExitError || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, test.want) {
 					t.Errorf("%v: exit code %d, output %.300q, error %.300q", args, got.code, got.out, got.err)
 				}
 				if len(got.err) > 4096 || strings.Contains(got.err, "secret-token") {
@@ -121,7 +121,7 @@ func TestServersThatAreNoAPIServers(t *testing.T) {
 				}
 			}
 			checked := run(t, kubeconfig, append([]string{"check"}, test.flags...)...)
-			if checked.code == Well || len(checked.out) > 8192 {
+			if checked.code == ExitOK || len(checked.out) > 8192 {
 				t.Errorf("check: exit code %d, output %.300q, error %.300q", checked.code, checked.out, checked.err)
 			}
 		})

@@ -38,10 +38,10 @@ func TestValidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := offline(t, string(right), "validate", "-f", "-"); got.code != Well || got.out != "2 objects checked, 0 problems, 0 objects of other projects skipped\n" {
+	if got := offline(t, string(right), "validate", "-f", "-"); got.code != ExitOK || got.out != "2 objects checked, 0 problems, 0 objects of other projects skipped\n" {
 		t.Errorf("standard input: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
-	if got := offline(t, "", "validate", "-f", "testdata/validate"); got.code != NotWell || !strings.Contains(got.out, "7 objects checked") {
+	if got := offline(t, "", "validate", "-f", "testdata/validate"); got.code != ExitProblem || !strings.Contains(got.out, "7 objects checked") {
 		t.Errorf("a folder: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }
@@ -56,7 +56,7 @@ func TestValidateNeedsAFile(t *testing.T) {
 		"a file that is not there": {[]string{"validate", "-f", "testdata/none.yaml"}, "no such file"},
 		"a folder without any":     {[]string{"validate", "-f", ".."}, "has no .yaml, .yml or .json files"},
 	} {
-		if got := offline(t, "", test.args...); got.code != Failed || !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 {
+		if got := offline(t, "", test.args...); got.code != ExitError || !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%s: exit code %d, output %q, error %q", name, got.code, got.out, got.err)
 		}
 	}

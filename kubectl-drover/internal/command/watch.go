@@ -122,7 +122,7 @@ func (s *session) watch(ctx context.Context, observe func(context.Context) (obse
 		select {
 		case <-ctx.Done():
 			show("Gave up waiting", true)
-			return errNotWell
+			return errProblemFound
 		case <-time.After(pollPeriod):
 		}
 	}

@@ -20,17 +20,17 @@ func TestWatchEndsWithARollout(t *testing.T) {
 	md.Status.Replicas, md.Status.UpToDateReplicas, md.Status.AvailableReplicas, md.Status.Conditions = new(int32(6)), new(int32(6)), new(int32(6)), nil
 	writeStatus(t, md)
 	kubeconfig := admin(t, management)
-	if got := run(t, kubeconfig, "watch", "md/web", "--namespace", "watch"); got.code != Well || got.out != "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available\n" {
+	if got := run(t, kubeconfig, "watch", "md/web", "--namespace", "watch"); got.code != ExitOK || got.out != "MachineDeployment web is rolled out: 6 of 6 Machines are up to date, 6 available\n" {
 		t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
-	if got := run(t, kubeconfig, "watch", "machine/alone", "--namespace", "watch"); got.code != Well || got.out != "Machine alone is well\n" {
+	if got := run(t, kubeconfig, "watch", "machine/alone", "--namespace", "watch"); got.code != ExitOK || got.out != "Machine alone is well\n" {
 		t.Errorf("a Machine that is well: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 	late := run(t, kubeconfig, "watch", "machine/web-new-0", "--namespace", "watch", "--timeout=1s")
-	if late.code != NotWell || !strings.HasPrefix(late.out, `Machine web-new-0, Provisioning: no capacity for "large"`) || !strings.HasSuffix(late.out, "Gave up waiting\n") || strings.Count(late.out, "\n") != 2 {
+	if late.code != ExitProblem || !strings.HasPrefix(late.out, `Machine web-new-0, Provisioning: no capacity for "large"`) || !strings.HasSuffix(late.out, "Gave up waiting\n") || strings.Count(late.out, "\n") != 2 {
 		t.Errorf("a Machine that waits: exit code %d, output %q, error %q", late.code, late.out, late.err)
 	}
-	if got := run(t, kubeconfig, "watch", "machine/none", "--namespace", "watch"); got.code != Failed || !strings.Contains(got.err, `there is no Machine "none"`) {
+	if got := run(t, kubeconfig, "watch", "machine/none", "--namespace", "watch"); got.code != ExitError || !strings.Contains(got.err, `there is no Machine "none"`) {
 		t.Errorf("no Machine: exit code %d, output %q, error %q", got.code, got.out, got.err)
 	}
 }

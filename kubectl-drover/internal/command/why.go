@@ -84,7 +84,7 @@ func connection(flags *pflag.FlagSet) []string {
 // notWell is the error of a command that has printed its answer.
 func notWell(err error, something bool) error {
 	if err == nil && something {
-		return errNotWell
+		return errProblemFound
 	}
 	return err
 }

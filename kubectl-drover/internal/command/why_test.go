@@ -92,7 +92,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := run(t, test.kubeconfig, append(test.args, "--namespace", "bad-input")...)
-			if got.code != Failed || got.out != "" {
+			if got.code != ExitError || got.out != "" {
 				t.Errorf("exit code %d, output %q", got.code, got.out)
 			}
 			if !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 || strings.Contains(got.err, "\x1b") {
@@ -111,7 +111,7 @@ func TestNoConnectionIsOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := run(t, file, "why", "machine/m")
-	if got.code != Failed || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, "127.0.0.1:1") || strings.Contains(got.err, "secret-token") {
+	if got.code != ExitError || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, "127.0.0.1:1") || strings.Contains(got.err, "secret-token") {
 		t.Errorf("exit code %d, error %q", got.code, got.err)
 	}
 }
@@ -146,11 +146,11 @@ func TestMissingPermissionsAreNamed(t *testing.T) {
 	}
 	kubeconfig := kubeconfigOf(t, user)
 	refused := run(t, kubeconfig, "why", "machinedeployment/x", "--namespace", "permissions")
-	if want := `you may not read machinedeployments in namespace "permissions"`; refused.code != Failed || !strings.Contains(refused.err, want) || strings.Count(refused.err, "\n") != 1 {
+	if want := `you may not read machinedeployments in namespace "permissions"`; refused.code != ExitError || !strings.Contains(refused.err, want) || strings.Count(refused.err, "\n") != 1 {
 		t.Errorf("exit code %d, error %q", refused.code, refused.err)
 	}
 	partly := run(t, kubeconfig, "why", "machine/m", "--namespace", "permissions")
-	if want := "The workload cluster was not read: you may not read the Secret permissions/prod-kubeconfig"; partly.code != NotWell || !strings.Contains(partly.out, want) {
+	if want := "The workload cluster was not read: you may not read the Secret permissions/prod-kubeconfig"; partly.code != ExitProblem || !strings.Contains(partly.out, want) {
 		t.Errorf("exit code %d, output %q, error %q", partly.code, partly.out, partly.err)
 	}
 }
@@ -169,7 +169,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		code := Run(t.Context(), Environment{
 			Streams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, Now: time.Now,
 		}, []string{"__complete", "--kubeconfig", kubeconfig, "--namespace", "completion", "why", last})
-		if code != Well || !strings.HasPrefix(out.String(), want) {
+		if code != ExitOK || !strings.HasPrefix(out.String(), want) {
 			t.Errorf("%s: exit code %d, output %q, error %q", last, code, out.String(), errOut.String())
 		}
 	}

@@ -82,11 +82,11 @@ func TestKubeconfigsOfTenantsAreRefused(t *testing.T) {
 			m := joined(t, namespace)
 			kubeconfigContent(t, namespace, test.content)
 			plan := run(t, kubeconfig, "drain", "--dry-run", m.Name, "--namespace", namespace)
-			if plan.code != Failed || plan.out != "" || !strings.Contains(plan.err, "the workload cluster cannot be read: ") || !strings.Contains(plan.err, test.want) || strings.Count(plan.err, "\n") != 1 {
+			if plan.code != ExitError || plan.out != "" || !strings.Contains(plan.err, "the workload cluster cannot be read: ") || !strings.Contains(plan.err, test.want) || strings.Count(plan.err, "\n") != 1 {
 				t.Errorf("drain: exit code %d, output %q, error %q", plan.code, plan.out, plan.err)
 			}
 			tree := run(t, kubeconfig, "describe", "machine", m.Name, "--namespace", namespace)
-			if tree.code != Well || !strings.Contains(tree.out, "Node "+namespace+"  not read: ") || !strings.Contains(tree.out, test.want) {
+			if tree.code != ExitOK || !strings.Contains(tree.out, "Node "+namespace+"  not read: ") || !strings.Contains(tree.out, test.want) {
 				t.Errorf("describe: exit code %d, output %q, error %q", tree.code, tree.out, tree.err)
 			}
 			for _, printed := range []string{plan.err, tree.out} {
@@ -110,11 +110,11 @@ func TestWorkloadClusterThatDoesNotAnswer(t *testing.T) {
 	kubeconfigContent(t, "workload-down", "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: secret-token}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n")
 	kubeconfig := admin(t, management)
 	plan := run(t, kubeconfig, "drain", "--dry-run", m.Name, "--namespace", "workload-down")
-	if plan.code != Failed || plan.out != "" || strings.Count(plan.err, "\n") != 1 || !strings.Contains(plan.err, "127.0.0.1:1") || strings.Contains(plan.err, "secret-token") {
+	if plan.code != ExitError || plan.out != "" || strings.Count(plan.err, "\n") != 1 || !strings.Contains(plan.err, "127.0.0.1:1") || strings.Contains(plan.err, "secret-token") {
 		t.Errorf("drain: %+v", plan)
 	}
 	tree := run(t, kubeconfig, "describe", "machine", m.Name, "--namespace", "workload-down")
-	if tree.code != Well || !strings.Contains(tree.out, "Node workload-down") || !strings.Contains(tree.out, "connection refused") || strings.Contains(tree.out, "secret-token") {
+	if tree.code != ExitOK || !strings.Contains(tree.out, "Node workload-down") || !strings.Contains(tree.out, "connection refused") || strings.Contains(tree.out, "secret-token") {
 		t.Errorf("describe: %+v", tree)
 	}
 }
@@ -142,7 +142,7 @@ func TestDrainPlanIsTheSameInEachForm(t *testing.T) {
 	for _, pod := range plan {
 		lines += pod.String() + "\n"
 	}
-	if lines += "A drain is given up after 10m\n"; text.out != lines || text.code != Well || asJSON.code != Well {
+	if lines += "A drain is given up after 10m\n"; text.out != lines || text.code != ExitOK || asJSON.code != ExitOK {
 		t.Errorf("exit codes %d and %d, output %q, want %q", text.code, asJSON.code, text.out, lines)
 	}
 }
@@ -161,14 +161,14 @@ func TestDrainOfEachMachine(t *testing.T) {
 			if err := management.Client(t).Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-		}, Well, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
+		}, ExitOK, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
 		"zero-is-no-limit": {func(t *testing.T, m *clusterv1.Machine) {
 			t.Helper()
 			m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(0))
 			if err := management.Client(t).Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-		}, Well, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
+		}, ExitOK, "A drain waits without a limit, unless a MachinePolicy has spec.drain.forceAfterSeconds: spec.deletion.nodeDrainTimeoutSeconds is not set\n"},
 		"cluster-deleted": {func(t *testing.T, m *clusterv1.Machine) {
 			t.Helper()
 			cluster := &clusterv1.Cluster{}
@@ -182,7 +182,7 @@ func TestDrainOfEachMachine(t *testing.T) {
 			if err := management.Client(t).Delete(t.Context(), cluster); err != nil {
 				t.Fatal(err)
 			}
-		}, Well, "The Machine is not drained at all: its Cluster is being deleted\n"},
+		}, ExitOK, "The Machine is not drained at all: its Cluster is being deleted\n"},
 		"rule-of-its-labels": {func(t *testing.T, m *clusterv1.Machine) {
 			t.Helper()
 			rule := &clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: "skip-all"}}
@@ -196,12 +196,12 @@ func TestDrainOfEachMachine(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, Well, "stays    drain-rule-of-its-labels/one: by MachineDrainRule skip-all\n"},
+		}, ExitOK, "stays    drain-rule-of-its-labels/one: by MachineDrainRule skip-all\n"},
 		"node-gone": {func(t *testing.T, m *clusterv1.Machine) {
 			t.Helper()
 			m.Status.NodeRef.Name = "drain-node-gon"
 			writeStatus(t, m)
-		}, Failed, `there is no Node "drain-node-gon"; did you mean "drain-node-gone"?`},
+		}, ExitError, `there is no Node "drain-node-gon"; did you mean "drain-node-gone"?`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,7 +213,7 @@ func TestDrainOfEachMachine(t *testing.T) {
 			if got.code != test.code || !strings.Contains(got.out+got.err, test.want) {
 				t.Errorf("exit code %d, output %q, error %q", got.code, got.out, got.err)
 			}
-			if test.code == Failed && (got.out != "" || strings.Count(got.err, "\n") != 1) {
+			if test.code == ExitError && (got.out != "" || strings.Count(got.err, "\n") != 1) {
 				t.Errorf("not one line: output %q, error %q", got.out, got.err)
 			}
 		})
