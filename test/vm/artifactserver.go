@@ -44,12 +44,12 @@ const (
 // ArtifactServer is a web server with binaries and a registry with images.
 type ArtifactServer struct {
 	Port int
-	// Sums are the SHA-256 checksums of the binaries, by name.
-	Sums map[string]string
+	// Checksums are the SHA-256 checksums of the binaries, by name.
+	Checksums map[string]string
 
-	// Checksums is the URL below which each binary has a checksum file, such as kubelet.sha256, over TLS, and Authority the
-	// certificate of that server in PEM.
-	Checksums, Authority string
+	// ChecksumURL is that below which each binary has a checksum file, such as kubelet.sha256, over TLS, and CA the certificate of
+	// that server in PEM.
+	ChecksumURL, CA string
 
 	// Down is true while the server of the binaries refuses every request, as a mirror in maintenance does.
 	Down atomic.Bool
@@ -57,16 +57,16 @@ type ArtifactServer struct {
 	server, checksums *httptest.Server
 }
 
-// StartArtifactServer serves the files, by name, and the two images, on loopback.
+// StartArtifactServer serves the files, by name, and the images, on loopback.
 func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
-	s := &ArtifactServer{Sums: map[string]string{}}
+	s := &ArtifactServer{Checksums: map[string]string{}}
 	mux := http.NewServeMux()
 	for file, path := range files {
 		sum, err := sumOf(path)
 		if err != nil {
 			return nil, err
 		}
-		s.Sums[file] = sum
+		s.Checksums[file] = sum
 		mux.HandleFunc("/"+file, func(w http.ResponseWriter, r *http.Request) {
 			if s.Down.Load() {
 				http.Error(w, "in maintenance", http.StatusServiceUnavailable)
@@ -81,7 +81,7 @@ func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
 	if at, ok := s.server.Listener.Addr().(*net.TCPAddr); ok {
 		s.Port = at.Port
 	}
-	image, err := program()
+	image, err := pauseImage()
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +97,15 @@ func StartArtifactServer(files map[string]string) (*ArtifactServer, error) {
 func (s *ArtifactServer) serveChecksums() {
 	s.checksums = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		file, is := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/"), ".sha256")
-		sum := s.Sums[file]
+		sum := s.Checksums[file]
 		if !is || sum == "" {
 			http.NotFound(w, r)
 			return
 		}
 		fmt.Fprintf(w, "%s  %s\n", sum, file)
 	}))
-	s.Checksums = s.checksums.URL
-	s.Authority = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.checksums.Certificate().Raw}))
+	s.ChecksumURL = s.checksums.URL
+	s.CA = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.checksums.Certificate().Raw}))
 }
 
 // Stop ends the servers.
@@ -129,7 +129,7 @@ func (s *ArtifactServer) push(at string, image v1.Image) error {
 
 // WriteSandboxArchive writes an archive with the image of sandbox containers, for those who import instead of pulling.
 func WriteSandboxArchive(path string) error {
-	image, err := program()
+	image, err := pauseImage()
 	if err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func WriteSandboxArchive(path string) error {
 	return tarball.WriteToFile(path, reference, image)
 }
 
-// program builds pause as an image.
-func program() (v1.Image, error) {
+// pauseImage builds the program pause as an image.
+func pauseImage() (v1.Image, error) {
 	folder, err := os.MkdirTemp("", "drover-pause-")
 	if err != nil {
 		return nil, err

@@ -41,8 +41,8 @@ func TestArtifactServer(t *testing.T) {
 	if _, err := io.Copy(sum, response.Body); err != nil {
 		t.Fatal(err)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != artifacts.Sums["kubelet"] {
-		t.Errorf("its checksum is %s, not %s", got, artifacts.Sums["kubelet"])
+	if got := hex.EncodeToString(sum.Sum(nil)); got != artifacts.Checksums["kubelet"] {
+		t.Errorf("its checksum is %s, not %s", got, artifacts.Checksums["kubelet"])
 	}
 	for _, path := range []string{"pause:3.10.1", "e2e/hello:1"} {
 		at, err := name.ParseReference(fmt.Sprintf("127.0.0.1:%d/%s", artifacts.Port, path))

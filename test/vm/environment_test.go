@@ -187,7 +187,7 @@ func (l *environment) begin(ctx context.Context, chosen choice) {
 	documents, err := vm.Machine{
 		Host: host, Port: port, Artifacts: l.artifacts, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
 		Container: chosen.Container, Ignition: chosen.Ignition, Kubeadm: chosen.Kubeadm, Profile: chosen.Profile, Disks: !chosen.Container,
-		Checksum: cmp.Or(chosen.Checksum, l.artifacts.Sums["kubelet"]),
+		Checksum: cmp.Or(chosen.Checksum, l.artifacts.Checksums["kubelet"]),
 	}.Manifests()
 	l.must(err)
 	l.must(framework.Apply(ctx, l.stack.ManagementClient, documents))

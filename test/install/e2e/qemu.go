@@ -149,7 +149,7 @@ func (s *environment) createVirtualMachine(ctx context.Context, artifacts *vm.Ar
 	}
 	_, port := s.stack.Workload.Endpoint()
 	documents, err := vm.Machine{
-		Host: vm.Gateway, Port: port, Artifacts: artifacts, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"), Checksum: artifacts.Sums["kubelet"],
+		Host: vm.Gateway, Port: port, Artifacts: artifacts, Version: workflow.Kubernetes, Acceleration: cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"), Checksum: artifacts.Checksums["kubelet"],
 	}.Manifests()
 	if err != nil {
 		return err
