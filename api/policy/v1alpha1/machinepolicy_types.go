@@ -68,7 +68,7 @@ type ReplacementBudget struct {
 	// stopAboveUnhealthy is how many Machines of one Cluster may be unhealthy before none is replaced any more: so
 	// many at once are rarely the Machines' own fault. A percentage is of the Machines that exist; 100% never stops.
 	// Whatever it is, nothing is replaced in a failure domain whose Machines, two or more, are all unhealthy while
-	// others have healthy ones. Default 40%.
+	// others have healthy ones, but Machines with cluster.x-k8s.io/remediate-machine. Default 40%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : int(self) >= 0 && int(self) <= 100000",message="must be a number from 0 to 100000 or a percentage from 0% to 100%"

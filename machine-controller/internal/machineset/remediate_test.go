@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,6 +112,7 @@ func TestRemediation(t *testing.T) {
 		machines []string
 		change   func(*clusterv1.MachineSet)
 		guard    func(*stored)
+		down     []string // Machines in a failure domain without others
 		want     map[string]bool
 	}{
 		"it deletes an unhealthy Machine": {
@@ -138,10 +140,25 @@ func TestRemediation(t *testing.T) {
 			replicas: 6, machines: []string{"failed-1", "failed-2", "a", "b", "c", "d"},
 			want: map[string]bool{"failed-1": true, "failed-2": false, "a": false, "b": false, "c": false, "d": true},
 		},
+		"it replaces an annotated Machine in a failure domain that is down": {
+			replicas: 4, machines: []string{"failed-1", "failed-2", "a", "b"}, down: []string{"failed-1", "failed-2"},
+			want: map[string]bool{"failed-1": true, "failed-2": false, "a": false, "b": false},
+		},
+		"it keeps the others in a failure domain that is down": {
+			replicas: 4, machines: []string{"failed-2", "failed-3", "a", "b"}, down: []string{"failed-2", "failed-3"},
+			want: map[string]bool{"failed-2": false, "failed-3": false, "a": false, "b": false},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := store(t, test.replicas, test.change, test.machines...)
+			for _, name := range test.down {
+				m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: name}}
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"failureDomain": "x"}}`))
+				if err := s.client.Patch(t.Context(), m, patch); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if test.guard != nil {
 				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: "c"}}
 				if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety/budget"
@@ -45,8 +46,9 @@ func observeMachine(m *clusterv1.Machine, owner string) budget.Machine {
 	deleting := !m.DeletionTimestamp.IsZero()
 	observed := budget.Machine{
 		Name: m.Name, Owner: owner, Domain: m.Status.FailureDomain, Joined: m.Status.NodeRef.IsDefined(), Deleting: deleting,
-		Replaced: deleting && (failed || conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)),
-		Proving:  health.MarkedForOthers(m) || (health.Unsettled(m) && !health.RefusedByOwner(m)),
+		Replaced:  deleting && (failed || conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)),
+		Requested: annotation.Present(m, clusterv1.RemediateMachineAnnotation),
+		Proving:   health.MarkedForOthers(m) || (health.Unsettled(m) && !health.RefusedByOwner(m)),
 	}
 	if observed.Domain == "" {
 		observed.Domain = m.Spec.FailureDomain

@@ -48,6 +48,8 @@ type Machine struct {
 	Deleting bool
 	// Unhealthy is true if it has failed a health check or its Node is not ready.
 	Unhealthy bool
+	// Requested is true if an operator has requested its replacement.
+	Requested bool
 	// Replaced is true if it is being deleted because it is unhealthy.
 	Replaced bool
 	// Proving is true for a replacement that has not been healthy for long enough, and during external remediation.

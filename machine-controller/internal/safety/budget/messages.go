@@ -6,6 +6,8 @@ package budget
 import (
 	"fmt"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/runtime/quantity"
 )
@@ -53,7 +55,8 @@ func tooManyUnhealthy(unhealthy, all int, p policy.Settings) *Refusal {
 
 func domainDown(name string, unhealthy int) *Refusal {
 	return &Refusal{ReasonFailureDomainDown, fmt.Sprintf(
-		"All %d Machines in failure domain %s are unhealthy: look at the failure domain; nothing is replaced there until one is healthy; %s", unhealthy, name, deleteManually)}
+		"All %d Machines in failure domain %s are unhealthy: look at the failure domain; nothing is replaced there until one is healthy; to replace one anyway, annotate it with %s, or delete the Machine",
+		unhealthy, name, clusterv1.RemediateMachineAnnotation)}
 }
 
 func budgetUsed(where, field string, share policy.IntOrPercent, most int) *Refusal {

@@ -114,7 +114,7 @@ func (b *remediationBudget) blocked() *Refusal {
 	}
 	unhealthy, all := b.unhealthy, b.all
 	for name, d := range b.domains {
-		if name != "" && b.down(name) { // nothing is replaced there; it does not stop the other failure domains
+		if name != "" && b.down(name) { // nothing is replaced there unless requested; it does not stop the other failure domains
 			unhealthy, all = unhealthy-d.unhealthy, all-d.all
 		}
 	}
@@ -129,7 +129,7 @@ func (b *remediationBudget) blocked() *Refusal {
 func (b *remediationBudget) refusal(m Machine) *Refusal {
 	p := b.gate.Policy
 	owner := b.state.Owners[b.state.Owner]
-	if m.Domain != "" && b.down(m.Domain) {
+	if m.Domain != "" && !m.Requested && b.down(m.Domain) {
 		return domainDown(m.Domain, b.domains[m.Domain].unhealthy)
 	}
 	inOwner, inCluster, inDomain := b.taken.of(m)

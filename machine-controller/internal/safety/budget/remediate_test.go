@@ -14,7 +14,7 @@ import (
 
 // machinesOf returns Machines a0, a1, … of owner a; each letter is one: h healthy, u unhealthy,
 // p pending, n a replacement that has not proved itself, r being replaced, d being deleted
-// otherwise, t timed out before it joined, v a replacement that failed again.
+// otherwise, t timed out before it joined, v a replacement that failed again, q requested by an operator.
 func machinesOf(owner, letters, domain string) []Machine {
 	all := make([]Machine, 0, len(letters))
 	for i, letter := range letters {
@@ -22,6 +22,8 @@ func machinesOf(owner, letters, domain string) []Machine {
 		switch letter {
 		case 'u':
 			m.Unhealthy = true
+		case 'q':
+			m.Requested, m.Unhealthy = true, true
 		case 'p':
 			m.Joined = false
 		case 'n':
@@ -165,6 +167,18 @@ func TestReplace(t *testing.T) {
 			policy: neverStop, machines: concat(machinesOf("a", "uup", "x"), machinesOf("b", "hhu", "y"), machinesOf("a", "u", "y")),
 			desired: 3, others: map[string]Owner{"b": {Desired: 3}},
 			candidates: []string{"ax0", "ax1"}, refused: map[string]string{"ax0": ReasonFailureDomainDown, "ax1": ReasonFailureDomainDown},
+		},
+		"replaces those requested in a failure domain that is down, within the budgets": {
+			policy: neverStop, machines: concat(machinesOf("a", "uqq", "x"), machinesOf("a", "hhh", "y")), desired: 6,
+			candidates: []string{"ax0", "ax1", "ax2"}, allowed: []string{"ax1"},
+			refused: map[string]string{"ax0": ReasonFailureDomainDown, "ax2": ReasonBudgetUsed},
+		},
+		"stops for those requested too when too many are unhealthy": {
+			machines: machinesOf("a", "qqqhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonTooManyUnhealthy},
+		},
+		"stops for those requested in a failure domain while none elsewhere is healthy": {
+			machines: concat(machinesOf("a", "qq", "x"), machinesOf("a", "u", "y")), desired: 3, candidates: []string{"ax0"},
+			refused: map[string]string{"ax0": ReasonTooManyUnhealthy},
 		},
 		"does not take one unhealthy Machine for an unhealthy failure domain": {
 			policy: neverStop, machines: concat(machinesOf("a", "u", "x"), machinesOf("a", "hhh", "y")), desired: 4, candidates: []string{"ax0"}, allowed: []string{"ax0"},
