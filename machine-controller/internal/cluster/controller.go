@@ -85,10 +85,11 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 
 // setPhases lists the phases of a Cluster, in order.
 func (r *Reconciler) setPhases(watch predicates.WatchFilter) {
+	adopter := adopter{r.Client, r.Live}
 	r.phases = []phase{
-		infrastructure{r.Client, r.Contract}, // the shared infrastructure exists, if it is referred to
-		controlPlane{r.Client, r.Contract},   // the control plane is initialized, also an externally managed one
-		deletion{r.Client, r.Live, watch},    // workers, then control plane, then infrastructure are deleted
+		infrastructure{adopter, r.Contract}, // the shared infrastructure exists, if it is referred to
+		controlPlane{adopter, r.Contract},   // the control plane is initialized, also an externally managed one
+		deletion{r.Client, r.Live, watch},   // workers, then control plane, then infrastructure are deleted
 	}
 }
 

@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
@@ -16,7 +15,7 @@ import (
 // controlPlane copies the state of the ControlPlane object. Without a reference the control plane is externally managed
 // and counts as initialized once the workload cluster has been reached.
 type controlPlane struct {
-	client   client.Client
+	adopter
 	contract *contract.Reader
 }
 
@@ -32,7 +31,7 @@ func (p controlPlane) run(ctx context.Context, s *state) (reconcile.Result, erro
 	if s.controlPlaneErr != nil {
 		return ownership.ReadFailed(s.controlPlaneErr, true)
 	}
-	if err := adopt(ctx, p.client, s.cluster, s.controlPlane.Unstructured, "spec.controlPlaneRef"); ownership.IsRefused(err) {
+	if err := p.adopt(ctx, s.cluster, s.controlPlane.Unstructured, "spec.controlPlaneRef"); ownership.IsRefused(err) {
 		s.controlPlane, s.controlPlaneErr = nil, err
 		return ownership.ReadFailed(err, true)
 	} else if err != nil {

@@ -46,7 +46,7 @@ func TestEndpointOfAProviderDoesNotStopTheCluster(t *testing.T) {
 			api := clientWith(t, namespace, cluster)
 			before, p := cluster.DeepCopy(), &provider{object: fields("provisioned", true)}
 			p.object["spec"] = map[string]any{"controlPlaneEndpoint": map[string]any{"host": test.host, "port": test.port}}
-			if _, err := (infrastructure{p.client(), p.reader()}).run(t.Context(), &state{cluster: cluster}); err != nil {
+			if _, err := (infrastructure{adopter{p.client(), unchanged{}}, p.reader()}).run(t.Context(), &state{cluster: cluster}); err != nil {
 				t.Fatal(err)
 			}
 			if err := patch.Main(t.Context(), api, before, cluster); err != nil {
@@ -83,7 +83,7 @@ func TestFailureDomainsOfAProviderDoNotStopTheStatus(t *testing.T) {
 			api := clientWith(t, namespace, cluster)
 			before, p := cluster.DeepCopy(), &provider{object: fields("provisioned", true)}
 			p.object["status"].(map[string]any)["failureDomains"] = test.reported
-			if _, err := (infrastructure{p.client(), p.reader()}).run(t.Context(), &state{cluster: cluster}); err != nil {
+			if _, err := (infrastructure{adopter{p.client(), unchanged{}}, p.reader()}).run(t.Context(), &state{cluster: cluster}); err != nil {
 				t.Fatal(err)
 			}
 			if err := patch.Status(t.Context(), api, before, cluster); err != nil {

@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
@@ -15,7 +14,7 @@ import (
 
 // infrastructure copies the state of the InfraCluster. Without a reference the infrastructure counts as provisioned.
 type infrastructure struct {
-	client   client.Client
+	adopter
 	contract *contract.Reader
 }
 
@@ -29,7 +28,7 @@ func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, er
 	if s.infraErr != nil {
 		return ownership.ReadFailed(s.infraErr, true)
 	}
-	if err := adopt(ctx, p.client, s.cluster, s.infra.Unstructured, "spec.infrastructureRef"); ownership.IsRefused(err) {
+	if err := p.adopt(ctx, s.cluster, s.infra.Unstructured, "spec.infrastructureRef"); ownership.IsRefused(err) {
 		s.infra, s.infraErr = nil, err
 		return ownership.ReadFailed(err, true)
 	} else if err != nil {

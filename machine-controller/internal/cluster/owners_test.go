@@ -56,7 +56,7 @@ func TestAdoptLeavesWhatBelongsToAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := stored.DeepCopy()
-			err := adopt(t.Context(), api, cluster, stored, "spec.x")
+			err := adopter{api, unchanged{}}.adopt(t.Context(), cluster, stored, "spec.x")
 			if ownership.IsRefused(err) != (test.refused != "") || (test.refused == "" && err != nil) {
 				t.Fatalf("error %v", err)
 			}
@@ -91,14 +91,14 @@ func TestAdoptLabelsForTheSameManager(t *testing.T) {
 	if err := api.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	if err := adopt(t.Context(), api, cluster, object, "spec.x"); err != nil {
+	if err := (adopter{api, unchanged{}}).adopt(t.Context(), cluster, object, "spec.x"); err != nil {
 		t.Fatal(err)
 	}
 	if !ownedBy(object, "mine") {
 		t.Error("the copy has no owner after the adoption")
 	}
 	object.SetLabels(nil) // adopted again, from what the first adoption has left
-	if err := adopt(t.Context(), api, cluster, object, "spec.x"); err != nil {
+	if err := (adopter{api, unchanged{}}).adopt(t.Context(), cluster, object, "spec.x"); err != nil {
 		t.Errorf("the copy has an old version: %v", err)
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -119,7 +119,7 @@ func TestAdoptLeavesAnObjectThatIsBeingDeleted(t *testing.T) {
 	object := configMap("ns")
 	object.SetDeletionTimestamp(new(metav1.Now()))
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "mine"}}
-	if err := adopt(t.Context(), api, cluster, object, "spec.x"); err != nil || ownedBy(object, "mine") {
+	if err := (adopter{api, unchanged{}}).adopt(t.Context(), cluster, object, "spec.x"); err != nil || ownedBy(object, "mine") {
 		t.Errorf("owners %v, error %v", object.GetOwnerReferences(), err)
 	}
 }
@@ -157,7 +157,7 @@ func TestInfrastructureThatIsBeingAdoptedByAnotherIsNotDeleted(t *testing.T) {
 		Namespace: "ns", Name: "c", UID: "mine", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now()),
 	}}}
 	s.cluster.Spec.InfrastructureRef = infraRef
-	if _, err := (infrastructure{p.client(), p.reader()}).run(t.Context(), s); err != nil {
+	if _, err := (infrastructure{adopter{p.client(), unchanged{}}, p.reader()}).run(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	deletes := 0

@@ -110,7 +110,7 @@ func TestInfrastructurePhase(t *testing.T) {
 			p, log := test.provider, &logtest.TextRecorder{}
 			s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c"}}}
 			s.cluster.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneEndpoint.Host = infraRef, test.endpoint
-			result, err := infrastructure{p.client(), p.reader()}.run(log.Context(t.Context()), s)
+			result, err := infrastructure{adopter{p.client(), unchanged{}}, p.reader()}.run(log.Context(t.Context()), s)
 			if result.RequeueAfter != test.after || (err != nil) != test.fails || ownership.IsRefused(s.infraErr) != test.refused {
 				t.Errorf("result %v, error %v, read error %v", result, err, s.infraErr)
 			}
@@ -167,7 +167,7 @@ func TestControlPlanePhase(t *testing.T) {
 			if test.ref {
 				s.cluster.Spec.ControlPlaneRef = planeRef
 			}
-			result, err := controlPlane{p.client(), p.reader()}.run(t.Context(), s)
+			result, err := controlPlane{adopter{p.client(), unchanged{}}, p.reader()}.run(t.Context(), s)
 			if result.RequeueAfter != test.after || (err != nil) != test.fails {
 				t.Errorf("result %v, error %v", result, err)
 			}

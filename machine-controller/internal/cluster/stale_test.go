@@ -10,9 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/results"
 )
 
 // unchanged returns every object as it is given.
@@ -47,5 +49,45 @@ func TestAClusterThatIsGoneDeletesNothing(t *testing.T) {
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(md), md); err != nil || md.DeletionTimestamp != nil {
 		t.Errorf("the MachineDeployment of the new Cluster was deleted at %v, error %v", md.DeletionTimestamp, err)
+	}
+}
+
+// replaced returns every object as another of its name.
+type replaced struct{ client.Reader }
+
+func (replaced) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.SetUID("after")
+	return nil
+}
+
+// TestAClusterThatIsGoneAdoptsNothing has a cache that still shows a Cluster while another of its name exists already, with
+// new objects: they would be garbage collected with an owner that is gone.
+func TestAClusterThatIsGoneAdoptsNothing(t *testing.T) {
+	t.Parallel()
+	for name, refer := range map[string]func(*clusterv1.ClusterSpec){
+		"infrastructure": func(s *clusterv1.ClusterSpec) { s.InfrastructureRef = infraRef },
+		"control plane":  func(s *clusterv1.ClusterSpec) { s.ControlPlaneRef = planeRef },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := testenv.Cluster("ns")
+			cluster.UID = "before"
+			refer(&cluster.Spec)
+			p := &provider{object: fields("provisioned", true)}
+			r := &Reconciler{Client: p.client(), Live: replaced{}, Contract: p.reader()}
+			r.setPhases("")
+			s := &state{cluster: cluster}
+			var result reconcile.Result
+			for _, phase := range r.phases {
+				next, err := phase.run(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				result = results.Earliest(result, next)
+			}
+			if p.patches > 0 || result.RequeueAfter == 0 {
+				t.Errorf("%d patches, result %+v", p.patches, result)
+			}
+		})
 	}
 }
