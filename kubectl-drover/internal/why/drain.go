@@ -186,6 +186,8 @@ func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Fin
 		began = deletion.WaitForNodeVolumeDetachStartTime.Time
 	}
 	switch {
+	case found.waitsFor(podsUseVolumes):
+		found.Actor, found.Meaning, found.Help = reason.WorkloadAdmin, podsUseVolumes, "delete the Pods that the message has; "+step.goOn()
 	case found.Actor != reason.Drover || f.Now.Sub(began) <= maxWait:
 	case found.waitsFor(awaitsAnswer):
 		found.unanswered(step)

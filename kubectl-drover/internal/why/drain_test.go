@@ -359,6 +359,18 @@ func TestVolumesHaveTimeToDetach(t *testing.T) {
 	}
 }
 
+// TestPodsThatKeepVolumesNeedAction has the message of a Machine whose drain was given up.
+func TestPodsThatKeepVolumesNeedAction(t *testing.T) {
+	t.Parallel()
+	m := deleted(clusterv1.MachineDeletingWaitingForVolumeDetachReason,
+		"Waiting for Pods that were not evicted, or have not ended, and still use volumes on the Node: a/b (PersistentVolumeClaim data). Delete them; to go on …")
+	m.Status.Deletion = &clusterv1.MachineDeletionStatus{WaitForNodeVolumeDetachStartTime: ago(time.Minute)}
+	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+	if err != nil || found.Actor != reason.WorkloadAdmin || !strings.HasPrefix(found.Help, "delete the Pods that the message has; to go on without waiting for the volumes") {
+		t.Errorf("got %+v, error %v", found, err)
+	}
+}
+
 // TestWrongRuleInTheWayOfADeletion is met by a drain, and without one by the step that leaves out the volumes of pods that stay.
 func TestWrongRuleInTheWayOfADeletion(t *testing.T) {
 	t.Parallel()

@@ -32,13 +32,19 @@ const (
 		"it is tried again by itself"
 )
 
-// messagesOf are how the messages of the steps begin that wait for that: package deletion of machine-controller writes them.
+// podsUseVolumes is what the step waits for that follows a drain which was given up, or left out.
+const podsUseVolumes = "Pods that were not evicted still use volumes on the Node"
+
+// messagesOf are how the messages of the steps begin that wait for that: packages deletion and volume of machine-controller
+// write them.
 var messagesOf = map[string][]string{
 	awaitsAnswer: {"Waiting for the workload cluster to answer", "Waiting for the Nodes of the workload cluster to be read"},
 	nodeRefused:  {"Waiting to find Node ", "cordoning Node "},
+
+	podsUseVolumes: {"Waiting for Pods that were not evicted"},
 }
 
-// waitsFor reports whether the message of a step has one of the things that it waits for before it can begin.
+// waitsFor reports whether the message of a step has one of the things that it waits for.
 func (f *Finding) waitsFor(meaning string) bool {
 	return slices.ContainsFunc(messagesOf[meaning], func(begin string) bool { return strings.HasPrefix(f.Condition.Message, begin) })
 }

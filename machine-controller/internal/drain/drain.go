@@ -109,21 +109,25 @@ func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 	return p.result(plan), err
 }
 
-// Skipped returns the Pods on the Node that the drain leaves there on purpose; package volume ignores their volumes.
-func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, error) {
+// Remaining returns the Pods on the Node: those that the drain leaves there on purpose, and those that it would evict or waits
+// for. It evicts none.
+func (d *Drainer) Remaining(ctx context.Context, req Request) (volume.Pods, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()
 	pods, view, err := d.observe(ctx, req)
 	if err != nil {
-		return nil, err
+		return volume.Pods{}, err
 	}
-	var skipped []*corev1.Pod
-	for _, decision := range drainplan.Make(drainplan.Classify(pods, view)).Skipped {
-		if decision.Reason != drainplan.ReasonCompleted {
-			skipped = append(skipped, decision.Pod)
+	var remaining volume.Pods
+	for _, decision := range drainplan.Classify(pods, view) {
+		switch {
+		case decision.Action != drainplan.Skip:
+			remaining.Others = append(remaining.Others, decision.Pod)
+		case decision.Reason != drainplan.ReasonCompleted:
+			remaining.Skipped = append(remaining.Skipped, decision.Pod)
 		}
 	}
-	return skipped, nil
+	return remaining, nil
 }
 
 func (d *Drainer) maxEvictions() int       { return orDefault(d.MaxEvictions, 20) }

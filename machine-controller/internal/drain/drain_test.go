@@ -397,23 +397,28 @@ func TestDrainNodeOnAnUnreachableNode(t *testing.T) {
 	}
 }
 
-func TestSkippedPods(t *testing.T) {
+func TestRemainingPods(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web")
 	s.pod("debug", labelled(clusterv1.PodDrainLabel, "skip"))
 	s.pod("static", static)
 	s.pod("batch", labelled(clusterv1.PodDrainLabel, "wait-completed"), phase(corev1.PodSucceeded))
-	pods, err := (&Drainer{}).Skipped(t.Context(), s.request())
+	s.pod("job", labelled(clusterv1.PodDrainLabel, "wait-completed"))
+	pods, err := (&Drainer{}).Remaining(t.Context(), s.request())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, p := range pods {
-		got = append(got, p.Name)
+	got := map[string][]string{}
+	for _, p := range pods.Skipped {
+		got["skipped"] = append(got["skipped"], p.Name)
 	}
-	if diff := cmp.Diff([]string{"debug", "static"}, got); diff != "" {
-		t.Errorf("skipped (-want +got):\n%s", diff)
+	for _, p := range pods.Others {
+		got["others"] = append(got["others"], p.Name)
+	}
+	want := map[string][]string{"skipped": {"debug", "static"}, "others": {"job", "web"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Pods on the Node (-want +got):\n%s", diff)
 	}
 }
 

@@ -89,12 +89,12 @@ func (s *fixture) attachment(name, node string, attached bool) *storagev1.Volume
 	return va
 }
 
-func noPods(context.Context) ([]*corev1.Pod, error) { return nil, nil }
+func noPods(context.Context) (Pods, error) { return Pods{}, nil }
 
 func (s *fixture) look(w *Waiter, skipped ...*corev1.Pod) Result {
 	s.Helper()
-	result, err := w.Detached(s.Context(), Request{Client: s, Node: s.node.Name, Skipped: func(context.Context) ([]*corev1.Pod, error) {
-		return skipped, nil
+	result, err := w.Detached(s.Context(), Request{Client: s, Node: s.node.Name, Pods: func(context.Context) (Pods, error) {
+		return Pods{Skipped: skipped}, nil
 	}})
 	if err != nil {
 		s.Fatal(err)
@@ -209,8 +209,8 @@ func TestDetachedReadsLittleWhenNothingIsAttached(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	result, err := (&Waiter{}).Detached(t.Context(), Request{Client: counted, Node: s.node.Name, Skipped: func(context.Context) ([]*corev1.Pod, error) {
-		return nil, errors.New("read the Pods although nothing is attached")
+	result, err := (&Waiter{}).Detached(t.Context(), Request{Client: counted, Node: s.node.Name, Pods: func(context.Context) (Pods, error) {
+		return Pods{}, errors.New("read the Pods although nothing is attached")
 	}})
 	if err != nil || !result.Done || requests != 2 {
 		t.Errorf("got done %t, error %v after %d requests, want done after 2", result.Done, err, requests)
@@ -249,7 +249,7 @@ func TestDetachedIsNeverDoneOnAnError(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			})
-			result, err := (&Waiter{}).Detached(t.Context(), Request{Client: c, Node: s.node.Name, Skipped: noPods})
+			result, err := (&Waiter{}).Detached(t.Context(), Request{Client: c, Node: s.node.Name, Pods: noPods})
 			if !errors.Is(err, lost) || result.Done {
 				t.Errorf("got done %t and error %v, want the error that was lost", result.Done, err)
 			}

@@ -45,9 +45,16 @@ type Request struct {
 	Client client.Reader
 	// Node is the name of the Node.
 	Node string
-	// Skipped returns the Pods that the drain left on the Node on purpose; their volumes are not awaited. It is
-	// called only if something is attached.
-	Skipped func(context.Context) ([]*corev1.Pod, error)
+	// Pods returns those that are still on the Node. It is called only if something is attached.
+	Pods func(context.Context) (Pods, error)
+}
+
+// Pods are those on a Node that is no longer drained.
+type Pods struct {
+	// Skipped were left there on purpose; their volumes are not awaited.
+	Skipped []*corev1.Pod
+	// Others were not evicted, or have not ended yet: their volumes stay attached until they have.
+	Others []*corev1.Pod
 }
 
 // Result is what is still attached.
@@ -58,9 +65,14 @@ type Result struct {
 	RequeueAfter time.Duration
 	// Awaited are the volumes to be detached, sorted.
 	Awaited []Volume
+	// Users are the Pods on the Node that use awaited volumes, sorted, each with one of its claims.
+	Users []User
 	// Lost are attached volumes that no attacher can detach; they are not awaited.
 	Lost []Volume
 }
+
+// User is a Pod that uses a volume.
+type User struct{ Pod, Claim types.NamespacedName }
 
 // Detached reports whether all volumes that can be detached from the Node are. A Node that does not exist, or whose
 // kubelet does not report, has nothing to wait for: the unmount would never be confirmed.
@@ -82,17 +94,17 @@ func (w *Waiter) Detached(ctx context.Context, req Request) (Result, error) {
 	if len(attached) == 0 {
 		return Result{Done: true}, nil
 	}
-	skipped, err := req.Skipped(ctx)
+	pods, err := req.Pods(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("finding the Pods that stay on Node %q: %w", req.Node, err)
 	}
-	return await(attached, skipped), nil
+	return await(attached, pods), nil
 }
 
-// await is the decision: everything attached, without what the staying Pods use and what is lost.
-func await(attached []Volume, staying []*corev1.Pod) Result {
+// await is the decision: everything attached, without what the skipped Pods use and what is lost.
+func await(attached []Volume, pods Pods) Result {
 	used := map[types.NamespacedName]bool{}
-	for _, pod := range staying {
+	for _, pod := range pods.Skipped {
 		for _, claim := range Claims(pod) {
 			used[claim] = true
 		}
@@ -110,11 +122,27 @@ func await(attached []Volume, staying []*corev1.Pod) Result {
 	for _, volumes := range [][]Volume{r.Awaited, r.Lost} {
 		slices.SortFunc(volumes, func(a, b Volume) int { return cmp.Compare(a.String(), b.String()) })
 	}
+	r.Users = users(r.Awaited, pods.Others)
 	r.Done = len(r.Awaited) == 0
 	if !r.Done {
 		r.RequeueAfter = requeueAfter
 	}
 	return r
+}
+
+// users are the Pods that use one of the volumes, without those that have finished: the volumes of these are detached.
+func users(volumes []Volume, pods []*corev1.Pod) []User {
+	var found []User
+	for _, pod := range pods {
+		for _, claim := range Claims(pod) {
+			if !drainplan.Finished(pod) && slices.ContainsFunc(volumes, func(v Volume) bool { return v.Claim == claim }) {
+				found = append(found, User{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, claim})
+				break
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b User) int { return cmp.Compare(a.Pod.String(), b.Pod.String()) })
+	return found
 }
 
 // Claims are the PersistentVolumeClaims of the Pod, those of generic ephemeral volumes too.
@@ -136,16 +164,26 @@ func (r Result) Message() string {
 	if r.Done {
 		return ""
 	}
+	if len(r.Users) > 0 { // nothing is detached before they have ended
+		names := make([]string, 0, len(r.Users))
+		for _, u := range r.Users {
+			names = append(names, fmt.Sprintf("%s (PersistentVolumeClaim %s)", u.Pod, u.Claim.Name))
+		}
+		return "Waiting for Pods that were not evicted, or have not ended, and still use volumes on the Node: " + joined(names)
+	}
 	names := make([]string, 0, len(r.Awaited))
 	for _, v := range r.Awaited {
 		names = append(names, v.String())
 	}
-	names = slices.Compact(names)
+	return "Waiting for the attach-detach controller and the CSI driver to detach volumes from the Node: " + joined(slices.Compact(names))
+}
+
+func joined(names []string) string {
 	text := strings.Join(names[:min(len(names), maxNames)], ", ")
 	if more := len(names) - maxNames; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return "Waiting for the attach-detach controller and the CSI driver to detach volumes from the Node: " + text
+	return text
 }
 
 // String names the volume by the object that its owner created, if there is one.

@@ -34,6 +34,11 @@ func ephemeral(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
 }
 
+func finished(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Phase = corev1.PodSucceeded
+	return pod
+}
+
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	data := Volume{Claim: claim("data"), PersistentVolume: "pv-1"}
@@ -43,6 +48,7 @@ func TestAwait(t *testing.T) {
 	tests := map[string]struct {
 		attached []Volume
 		staying  []*corev1.Pod
+		others   []*corev1.Pod
 		want     Result
 	}{
 		"waits for what is attached, sorted": {
@@ -59,6 +65,13 @@ func TestAwait(t *testing.T) {
 		"does not wait for a lost volume, and reports it": {
 			attached: []Volume{lost}, want: Result{Done: true, Lost: []Volume{lost}},
 		},
+		"names the Pods that use what it waits for, sorted, and none that has finished or uses nothing of it": {
+			attached: []Volume{data, logs}, staying: []*corev1.Pod{podWith("skipped", claimed("data"))},
+			others: []*corev1.Pod{podWith("other", claimed("data")), podWith("reader", claimed("agent-logs")), podWith("agent", ephemeral("logs")), finished(podWith("job", claimed("agent-logs")))},
+			want: Result{RequeueAfter: requeueAfter, Awaited: []Volume{logs}, Users: []User{
+				{claim("agent"), claim("agent-logs")}, {claim("reader"), claim("agent-logs")},
+			}},
+		},
 		"waits for a volume without a claim whatever stays": {
 			attached: []Volume{inline}, staying: []*corev1.Pod{podWith("db", claimed("data"))},
 			want: Result{RequeueAfter: requeueAfter, Awaited: []Volume{inline}},
@@ -67,7 +80,7 @@ func TestAwait(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, await(test.attached, test.staying)); diff != "" {
+			if diff := cmp.Diff(test.want, await(test.attached, Pods{test.staying, test.others})); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})
@@ -100,6 +113,11 @@ func TestMessage(t *testing.T) {
 			result: Result{Awaited: volumes("a", "b", "c", "d", "e", "f", "g")},
 			want: intro + "PersistentVolume a, PersistentVolume b, PersistentVolume c, PersistentVolume d, " +
 				"PersistentVolume e and 2 more",
+		},
+		"names the Pods that keep volumes attached": {
+			result: Result{Awaited: volumes("a", "b"), Users: []User{{claim("db-0"), claim("data-0")}, {claim("db-1"), claim("data-1")}}},
+			want: "Waiting for Pods that were not evicted, or have not ended, and still use volumes on the Node: " +
+				"app/db-0 (PersistentVolumeClaim data-0), app/db-1 (PersistentVolumeClaim data-1)",
 		},
 		"names a claim once": {
 			result: Result{Awaited: volumes("a", "a")}, want: intro + "PersistentVolume a",

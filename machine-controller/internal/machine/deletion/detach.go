@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -52,7 +51,7 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 		Cluster: s.clusterKey(),
 		Client:  connection.Client(),
 		Node:    m.Status.NodeRef.Name,
-		Skipped: func(ctx context.Context) ([]*corev1.Pod, error) { return d.skipped(ctx, s) },
+		Pods:    func(ctx context.Context) (volume.Pods, error) { return d.pods(ctx, s) },
 	})
 	switch {
 	case requesterror.IsUnanswered(err):
@@ -70,6 +69,10 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 	}
 	waiting := d.waiting(s)
 	waiting.Message = result.Message()
+	if len(result.Users) > 0 {
+		waiting.Message += ". Delete them; to go on without, set spec.deletion.nodeVolumeDetachTimeoutSeconds or the annotation " +
+			clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation
+	}
 	waiting.RequeueAfter = earliest(waiting.RequeueAfter, result.RequeueAfter)
 	return waiting, nil
 }
@@ -84,15 +87,15 @@ func (d detachStep) waiting(s *State) Progress {
 	}
 }
 
-// skipped are the Pods that the drain leaves on the Node; their volumes stay attached.
-func (d detachStep) skipped(ctx context.Context, s *State) ([]*corev1.Pod, error) {
+// pods are those that are still on the Node.
+func (d detachStep) pods(ctx context.Context, s *State) (volume.Pods, error) {
 	connection, err := d.workloads.Get(s.clusterKey())
 	if err != nil {
-		return nil, err
+		return volume.Pods{}, err
 	}
 	request, err := d.request(ctx, connection, s)
 	if err != nil {
-		return nil, err
+		return volume.Pods{}, err
 	}
-	return d.drainer.Skipped(ctx, request)
+	return d.drainer.Remaining(ctx, request)
 }

@@ -4,6 +4,7 @@
 package deletion
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -211,20 +212,7 @@ func TestStepsWaitForTheWorkloadCluster(t *testing.T) {
 func TestDetachWaitsForVolumes(t *testing.T) {
 	t.Parallel()
 	e := newEnvironment(t)
-	pv := "pv-" + e.state.Machine.Namespace
-	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va-" + e.state.Machine.Namespace}}
-	attachment.Spec = storagev1.VolumeAttachmentSpec{Attacher: "csi.test", NodeName: e.state.Node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv}}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv}}
-	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.test", VolumeHandle: pv}
-	e.create(volume)
-	e.create(attachment)
-	attachment.Status.Attached = true
-	if err := e.client.Status().Update(t.Context(), attachment); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.client.Delete(t.Context(), volume) })
+	pv, attachment := e.attachVolume("")
 	e.state.Machine.Spec.Deletion.NodeVolumeDetachTimeoutSeconds = new(int32(600))
 	start := e.clock.Now()
 	progress := e.run(e.detach())
@@ -259,6 +247,70 @@ func TestDetachWaitsForVolumes(t *testing.T) {
 	e.expectEvent("NodeVolumesDetached")
 	if lines := e.log.Lines("detached volumes from Node"); len(lines) != 1 {
 		t.Errorf("log %v", lines)
+	}
+}
+
+// attachVolume attaches a PersistentVolume to the Node. The claim is its PersistentVolumeClaim; empty for none.
+func (e *environment) attachVolume(claim string) (name string, attachment *storagev1.VolumeAttachment) {
+	e.Helper()
+	namespace := e.state.Machine.Namespace
+	name, attachment = "pv-"+namespace, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "va-" + namespace}}
+	attachment.Spec = storagev1.VolumeAttachmentSpec{Attacher: "csi.test", NodeName: e.state.Node.Name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.test", VolumeHandle: name}
+	if claim != "" {
+		volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: claim}
+	}
+	e.create(volume)
+	e.create(attachment)
+	attachment.Status.Attached = true
+	if err := e.client.Status().Update(e.Context(), attachment); err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { _ = e.client.Delete(context.Background(), volume) })
+	return name, attachment
+}
+
+// TestDetachAfterADrainThatWasGivenUp has a Pod that was not evicted, and uses a volume.
+func TestDetachAfterADrainThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, giveUp := range map[string]func(*environment){
+		"timeout": func(e *environment) {
+			e.state.Machine.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
+			deletionStatus(e.state.Machine).NodeDrainStartTime = metav1.NewTime(e.clock.Now().Add(-time.Hour))
+		},
+		"exclude-node-draining": func(e *environment) {
+			e.state.Machine.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: ""}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnvironment(t)
+			e.pod("db", func(pod *corev1.Pod) {
+				pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+				}}}
+			})
+			e.attachVolume("data")
+			giveUp(e)
+			if progress := e.run(e.drain()); progress != done {
+				t.Fatalf("the drain: %+v", progress)
+			}
+			progress := e.run(e.detach())
+			if progress.Done || progress.Reason != clusterv1.MachineDeletingWaitingForVolumeDetachReason {
+				t.Errorf("progress %+v", progress)
+			}
+			for _, part := range []string{
+				"Pods that were not evicted", e.state.Machine.Namespace + "/db", "PersistentVolumeClaim data",
+				"spec.deletion.nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
+			} {
+				if !contains(progress.Message, part) {
+					t.Errorf("message %q does not contain %q", progress.Message, part)
+				}
+			}
+		})
 	}
 }
 
