@@ -101,7 +101,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	if err != nil {
 		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
 	}
-	return (&unmark.Reconciler{Client: r.Client, Writes: r.writes, Selectors: &r.selectors}).Register(mgr, watch, options)
+	return (&unmark.Reconciler{Client: r.Client, Writes: r.writes, Selectors: &r.selectors, Watch: watch}).Register(mgr, options)
 }
 
 // setPhases lists the phases of a MachineHealthCheck, in order.

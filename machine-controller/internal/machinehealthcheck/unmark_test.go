@@ -242,3 +242,40 @@ func TestACheckThatIsBeingDeletedKeepsNoMarks(t *testing.T) {
 		}
 	}
 }
+
+// TestChecksOfOtherManagersKeepNoMarks has a Machine that one check selects, which this manager may not reconcile.
+func TestChecksOfOtherManagersKeepNoMarks(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		labels map[string]string
+		kept   bool
+	}{
+		"it keeps the marks of a check of this manager":      {map[string]string{clusterv1.WatchLabel: "own"}, true},
+		"it removes the marks of a check of another manager": {map[string]string{clusterv1.WatchLabel: "other"}, false},
+		"it removes the marks of a check of no manager":      {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, namespace := indextest.NewClient(t, management.Client(t)), management.Namespace(t)
+			cluster, check, m := testenv.Cluster(namespace), newCheck(namespace, "check"), testenv.Machine(namespace, "m")
+			check.Labels, m.Labels = test.labels, check.Spec.Selector.MatchLabels
+			for _, object := range []client.Object{cluster, check, m} {
+				if err := c.Create(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.Status.Phase = string(clusterv1.MachinePhaseRunning)
+			setUnhealthy(m, health.Finding{Reason: "UnhealthyNode", Message: "bad"}, "")
+			if err := c.Status().Update(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			u := &unmark.Reconciler{Client: c, Writes: &expectation.Writes{Clock: clock.RealClock{}}, Selectors: &health.Selectors{}, Watch: "own"}
+			if _, err := u.Reconcile(t.Context(), m.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || health.HasConditions(m) != test.kept {
+				t.Errorf("the Machine has conditions of the check %t, error %v", health.HasConditions(m), err)
+			}
+		})
+	}
+}

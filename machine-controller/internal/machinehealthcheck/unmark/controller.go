@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package unmark removes the conditions of health checks from Machines that no check selects any more,
+// Package unmark removes the conditions of health checks from Machines that no check of this manager selects any more,
 // because its selector, their labels or the check itself has changed or was deleted: nothing would
 // correct them, and a MachineSet would act upon them. It reconciles the Machines, so that changes
 // while no manager ran are found as well.
@@ -36,24 +36,26 @@ type Reconciler struct {
 	Client    client.Client
 	Writes    *expectation.Writes
 	Selectors *health.Selectors
+	Watch     predicates.WatchFilter
 }
 
 // Register adds the controller to the manager, with all events that trigger a reconcile.
-func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+func (r *Reconciler) Register(mgr ctrl.Manager, options controller.Options) error {
+	selectionChanged := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}) // labelled for another manager
 	err := builder.ControllerManagedBy(mgr).
 		Named("machinehealthcheck-unmark").
-		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.NewPredicateFuncs(marked))).
-		Watches(&clusterv1.MachineHealthCheck{}, handler.EnqueueRequestsFromMapFunc(r.markedByCheck), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&clusterv1.Machine{}, builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.NewPredicateFuncs(marked))).
+		Watches(&clusterv1.MachineHealthCheck{}, handler.EnqueueRequestsFromMapFunc(r.markedByCheck), builder.WithPredicates(selectionChanged)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.markedInCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WithOptions(options).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(r.Watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the controller of health check marks: %w", err)
 	}
 	return nil
 }
 
-// Reconcile removes the conditions of health checks from a Machine, unless a check selects it.
+// Reconcile removes the conditions of health checks from a Machine, unless a check of this manager selects it.
 func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
 	if !health.HasConditions(m) || !m.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
@@ -73,7 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 		return reconcile.Result{}, fmt.Errorf("listing MachineHealthChecks: %w", err)
 	}
 	for i := range checks.Items {
-		if checks.Items[i].DeletionTimestamp.IsZero() && r.Selectors.Selects(&checks.Items[i], m) {
+		check := &checks.Items[i]
+		if r.Watch.Matches(check) && check.DeletionTimestamp.IsZero() && r.Selectors.Selects(check, m) {
 			return reconcile.Result{}, nil
 		}
 	}
