@@ -142,8 +142,8 @@ func (r *Reconciler) setUp() {
 		&propagator{&inplace.Updater{Client: r.Client, Live: r.Live, Resolver: r.Templates.Resolver, Watch: r.watch}}, // Machines have what changes in place
 		&freezer{machineowner.Freezer{Client: r.Client, Guard: r.Guard, Events: r.Events}},                            // no more are created while there are too many
 		&repairer{r.creator}, // Machines have the children that they lack
-		&remediator{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events, r.Clock, newRefusals(r.Clock), &health.Selectors{}}, // unhealthy ones are replaced within the budget
-		&scaler{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events},                                                         // there are as many as spec.replicas
+		&remediator{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events, r.Clock, newRefusals(r.Clock), &health.Selectors{}, r.watch}, // unhealthy ones are replaced within the budget
+		&scaler{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events},                                                                  // there are as many as spec.replicas
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/predicates"
 	"drover.io/runtime/quantity"
 	"drover.io/runtime/results"
 )
@@ -49,6 +50,7 @@ type remediator struct {
 	clock     clock.PassiveClock
 	refusals  *refusals
 	selectors *health.Selectors
+	watch     predicates.WatchFilter
 }
 
 // remediationPlan splits the marked Machines of a set into those to be deleted now and those that wait, with the reason and

@@ -193,6 +193,40 @@ func TestMarkWithoutAHealthCheckHasNoEffect(t *testing.T) {
 	}
 }
 
+// TestMarkOfAnotherManagersCheckHasNoEffect has a Machine that a health check with a watch-filter label selects: that of
+// another manager does not update the mark.
+func TestMarkOfAnotherManagersCheckHasNoEffect(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		labels  map[string]string
+		deleted bool
+	}{
+		"it deletes a Machine that a check of this manager selects":              {map[string]string{clusterv1.WatchLabel: "own"}, true},
+		"it does not act on a mark that only a check of another manager selects": {map[string]string{clusterv1.WatchLabel: "other"}, false},
+		"it does not act on a mark that only a check of no manager selects":      {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, 3, nil, "failed", "a", "b")
+			s.watch = "own"
+			s.setUp()
+			check := checkOf(s.set)
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(check), check); err != nil {
+				t.Fatal(err)
+			}
+			check.Labels = test.labels
+			if err := s.client.Update(t.Context(), check); err != nil {
+				t.Fatal(err)
+			}
+			s.reconcileOnce(t)
+			want := map[string]bool{"failed": test.deleted, "a": false, "b": false}
+			if diff := cmp.Diff(want, s.machines(t, "failed", "a", "b")); diff != "" {
+				t.Errorf("Machines, and whether they are being deleted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestSupersededSetLeavesRemediationToTheRollout has an unhealthy Machine in a set whose MachineDeployment has another template,
 // before and after the MachineSet of that template exists.
 func TestSupersededSetLeavesRemediationToTheRollout(t *testing.T) {

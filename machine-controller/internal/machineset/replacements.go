@@ -96,7 +96,8 @@ func (r *remediator) awaitsHealthCheck(ctx context.Context, s *state, m *cluster
 	return r.selected(ctx, s, m)
 }
 
-// selected reports whether a health check selects the Machine.
+// selected reports whether a health check of this manager selects the Machine: nothing updates what one of another manager
+// has found, or of none.
 func (r *remediator) selected(ctx context.Context, s *state, m *clusterv1.Machine) (bool, error) {
 	if s.checkSelectors == nil {
 		checks, err := index.MachineHealthChecksOfCluster(ctx, r.client, client.ObjectKeyFromObject(s.cluster))
@@ -105,7 +106,7 @@ func (r *remediator) selected(ctx context.Context, s *state, m *clusterv1.Machin
 		}
 		s.checkSelectors = []labels.Selector{}
 		for _, check := range checks {
-			if selector, err := r.selectors.Of(check); err == nil && check.DeletionTimestamp.IsZero() {
+			if selector, err := r.selectors.Of(check); err == nil && check.DeletionTimestamp.IsZero() && r.watch.Matches(check) {
 				s.checkSelectors = append(s.checkSelectors, selector)
 			}
 		}
