@@ -70,6 +70,7 @@ func (d *Deleter) deleteMachine(ctx context.Context, set *clusterv1.MachineSet, 
 		return nil
 	}
 	if err != nil {
+		d.failed(set, err)
 		return fmt.Errorf("deleting Machine %q: %w", m.Name, err)
 	}
 	d.deleted(ctx, set, m, reason)
@@ -84,6 +85,7 @@ func (d *Deleter) DeleteIfUnchanged(ctx context.Context, set *clusterv1.MachineS
 	}
 	err := d.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
 	if err != nil {
+		d.failed(set, err)
 		return false, results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting Machine %q: %w", m.Name, err))
 	}
 	d.deleted(ctx, set, m, reason)
@@ -93,4 +95,12 @@ func (d *Deleter) DeleteIfUnchanged(ctx context.Context, set *clusterv1.MachineS
 func (d *Deleter) deleted(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) {
 	d.Tracker.Deleted(set.UID, m)
 	ctrl.LoggerFrom(ctx).Info("deleted Machine", "Machine", klog.KObj(m), "reason", reason)
+}
+
+// failed has the cache compared with the API server again, unless the API server has answered that it deleted nothing: the
+// Machine may be being deleted, and another one must not be chosen in its place.
+func (d *Deleter) failed(set *clusterv1.MachineSet, err error) {
+	if !results.IsRefused(err) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		d.Tracker.Unverify(set.UID)
+	}
 }
