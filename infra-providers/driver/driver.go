@@ -182,8 +182,8 @@ type AttachedObject struct {
 	ID       string
 	Identity Identity
 	Created  time.Time
-	// Copy is true for what others made from a resource of the machine, and that has its tags. It is reported and never
-	// deleted.
+	// Copy is true for what has the tags of the machine and was not created for it: others restored a backup, or copied the tags. It
+	// is reported and never deleted.
 	Copy bool
 }
 

@@ -76,6 +76,7 @@ func conformanceEnv(e *env, spec infrav1.KubeVirtMachineSpec) drivertest.Environ
 		Lose:      func() { e.wire.fail(fault{lost: true}, changesVM) },
 		Interrupt: refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, createsVM),
 		Attach:    e.attach,
+		CopyTags:  e.copyTags,
 		Untag:     e.untag,
 		Stop:      e.stop,
 		Restarts:  e.server.Resets,
@@ -125,6 +126,18 @@ func (e *env) attach(created driver.Instance) func() bool {
 			Name: "pvc-1", VolumeSource: virtv1.VolumeSource{DataVolume: &virtv1.DataVolumeSource{Name: volume.Name, Hotpluggable: true}},
 		})
 	})
+	return func() bool { return e.api.Delete(context.Background(), volume) == nil }
+}
+
+// copyTags creates a disk with the labels and annotations of a VirtualMachine.
+func (e *env) copyTags(created driver.Instance) func() bool {
+	from := e.vm(created.ID)
+	volume := &cdiv1.DataVolume{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "pvc-1", Labels: from.Labels, Annotations: from.Annotations}, Spec: cdiv1.DataVolumeSpec{
+		Source: &cdiv1.DataVolumeSource{Blank: &cdiv1.DataVolumeBlankImage{}}, Storage: &cdiv1.StorageSpec{},
+	}}
+	if err := e.api.Create(context.Background(), volume); err != nil {
+		e.t.Fatal(err)
+	}
 	return func() bool { return e.api.Delete(context.Background(), volume) == nil }
 }
 

@@ -121,11 +121,21 @@ func actOnVolume(c *Cloud, r request) (any, *refusal) {
 
 // Attach creates a volume without tags, attaches it to a Droplet, and returns a function that reports whether it still exists
 // and then deletes it.
-func (c *Cloud) Attach(id int) func() bool {
+func (c *Cloud) Attach(id int) func() bool { return c.foreignVolume(id, nil) }
+
+// CopyTags creates a volume with the tags of a Droplet, attached to none, and returns what Attach does.
+func (c *Cloud) CopyTags(id int) func() bool {
+	c.mu.Lock()
+	tags := slices.Clone(c.droplets[id].Tags)
+	c.mu.Unlock()
+	return c.foreignVolume(0, tags)
+}
+
+func (c *Cloud) foreignVolume(droplet int, tags []string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := newID()
-	foreign := &volume{ID: fmt.Sprintf("%08x-7280-11ed-b3d0-%012x", n, n), Name: "pvc-" + strings.Repeat("a", 8), Region: "nyc3", Size: 10, Droplet: id, Created: c.options.Now()}
+	foreign := &volume{ID: fmt.Sprintf("%08x-7280-11ed-b3d0-%012x", n, n), Name: "pvc-" + strings.Repeat("a", 8), Region: "nyc3", Size: 10, Droplet: droplet, Tags: tags, Created: c.options.Now()}
 	c.volumes[foreign.ID] = foreign
 	return func() bool {
 		c.mu.Lock()

@@ -51,6 +51,9 @@ type Environment[C any] struct {
 	// Attach attaches a disk of another owner to an instance that runs, as a CSI driver does, and returns a
 	// function that reports whether the disk still exists and then removes it.
 	Attach func(created driver.Instance) func() bool
+	// CopyTags creates a disk of another owner with the tags of an instance, attached to none, as a tool does that copies tags or
+	// restores a backup, and returns a function that reports whether the disk still exists and then removes it.
+	CopyTags func(created driver.Instance) func() bool
 	// Untag removes tags from an instance and from everything that was created beside it, as another client of the cloud
 	// would, and returns a function that reports whether all of it still exists and then removes it.
 	Untag func(created driver.Instance, keys ...string) func() bool
@@ -107,6 +110,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
 		"deletes everything, and may be called again":             deleteTwice[C],
 		"deletes once when the answer was lost":                   deleteLost[C],
 		"deletes no disk that others attached":                    deleteSparing[C],
+		"deletes no disk to which its tags were copied":           deleteSparingCopies[C],
 		"lists what an owner has, over all pages":                 list[C],
 		"lists an instance as Get returns it":                     listLikeGet[C],
 		"lists again from the start after a caller stopped early": listBreak[C],

@@ -124,6 +124,47 @@ func deleteSparing[C any](t *testing.T, env Environment[C]) {
 	wantNothing(t, env)
 }
 
+// deleteSparingCopies: tags alone do not prove that a disk was created for a machine. It is listed as a copy, with the instance and
+// without, and stays when the machine is deleted again, as the collector of orphans does.
+func deleteSparingCopies[C any](t *testing.T, env Environment[C]) {
+	if env.CopyTags == nil {
+		t.Skip("tags of disks decide nothing in this cloud")
+	}
+	id := identity(1)
+	created := create(t, env, id)
+	there := env.CopyTags(created)
+	wantOneCopy(t, env)
+	known := id
+	known.ProviderID = created.ProviderID
+	for _, id := range []driver.Identity{known, id, known} {
+		if err := env.Driver.Delete(t.Context(), id); err != nil {
+			t.Fatalf("deleting: %v", err)
+		}
+		wantGone(t, env, id)
+	}
+	wantOneCopy(t, env)
+	if !there() {
+		t.Error("the disk of another owner was deleted")
+	}
+	wantNothing(t, env)
+}
+
+func wantOneCopy[C any](t *testing.T, env Environment[C]) {
+	t.Helper()
+	copies := 0
+	for found, err := range env.Driver.(driver.AttachedObjectLister).AttachedObjects(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatalf("listing what is beside instances: %v", err)
+		}
+		if found.Copy {
+			copies++
+		}
+	}
+	if copies != 1 {
+		t.Errorf("%d copies are listed, want 1", copies)
+	}
+}
+
 // many is enough for several pages of any driver with a small page size in tests.
 const many = 60
 
