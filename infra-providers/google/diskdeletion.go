@@ -86,7 +86,7 @@ func (d *Driver) disksOfFailedInsertions(ctx context.Context, id driver.Identity
 	return left, nil
 }
 
-// isOwnDisk reports whether a disk is of a machine. It fails where one with its UID lacks other labels.
+// isOwnDisk reports whether a disk is of a machine, by its labels and its name. It fails where one with its UID lacks other labels.
 func isOwnDisk(id driver.Identity, disk *compute.Disk) (bool, error) {
 	identity := label.Decode(disk.Labels)
 	if identity.UID != id.UID {
@@ -97,7 +97,13 @@ func isOwnDisk(id driver.Identity, disk *compute.Disk) (bool, error) {
 	if driver.IsUntagged(err) {
 		return false, err
 	}
-	return err == nil, nil
+	return err == nil && !isCopy(disk), nil
+}
+
+// isCopy reports whether a disk has the labels of a machine without being one that was created for it: it was restored from a backup,
+// or its labels were copied. Names of disks never change.
+func isCopy(disk *compute.Disk) bool {
+	return !request.IsDiskName(label.Decode(disk.Labels), disk.Name)
 }
 
 // deleteDetached deletes those of the disks that are attached to no instance.
@@ -136,6 +142,9 @@ func (d *Driver) isForeign(ctx context.Context, id driver.Identity, zone string,
 	if err != nil {
 		return false, toError(err)
 	}
+	if isCopy(disk) {
+		return true, nil
+	}
 	return id.Check(label.Decode(disk.Labels)) != nil, nil
 }
 
@@ -152,7 +161,8 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 				continue
 			}
 			created, _ := time.Parse(time.RFC3339, disk.CreationTimestamp)
-			if !yield(driver.AttachedObject{Kind: "disk", ID: request.Partial(disk.SelfLink), Identity: identity, Created: created}, nil) {
+			object := driver.AttachedObject{Kind: "disk", ID: request.Partial(disk.SelfLink), Identity: identity, Created: created, Copy: isCopy(disk)}
+			if !yield(object, nil) {
 				return
 			}
 		}

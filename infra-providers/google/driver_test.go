@@ -62,6 +62,7 @@ func conformanceEnv(t *testing.T, gce env) drivertest.Environment[google.Instanc
 		},
 		Hide:     func() { gce.cloud.HideNext(4) },
 		Attach:   func(created driver.Instance) func() bool { return gce.cloud.Attach(key(created)) },
+		CopyTags: func(created driver.Instance) func() bool { return gce.cloud.CopyLabels(key(created)) },
 		Stop:     gce.cloud.Stop,
 		Restarts: gce.cloud.Resets,
 		Write:    func(_ driver.Instance, output string) { gce.cloud.Write(output) },

@@ -19,6 +19,7 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/google"
 	"drover.io/infra-providers/google/googlefake"
+	"drover.io/infra-providers/google/request"
 )
 
 // requested returns the instance that is requested for a spec.
@@ -164,6 +165,11 @@ func TestLongDiskNamesAreUnique(t *testing.T) {
 			t.Errorf("got the name %q", disk)
 		}
 		names[disk] = true
+		for _, attached := range request.DiskNames(instance) {
+			if other := identity; !request.IsDiskName(id, attached) || request.IsDiskName(other, attached) {
+				t.Errorf("the disk %q counts as another machine's", attached)
+			}
+		}
 	}
 }
 

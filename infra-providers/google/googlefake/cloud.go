@@ -275,7 +275,29 @@ func (c *Cloud) Attach(key string) func() bool {
 	to := c.instances[key]
 	made := c.newDisk(to.Instance, "pvc-"+to.Name, nil)
 	to.Disks = append(to.Disks, &compute.AttachedDisk{Type: persistent, Source: made.SelfLink, DeviceName: made.Name, AutoDelete: true, Mode: "READ_WRITE"})
-	name := diskKey(made.Disk)
+	return c.remover(diskKey(made.Disk))
+}
+
+// CopyLabels creates a disk with the labels of an instance, attached to none, and returns what Attach does.
+func (c *Cloud) CopyLabels(key string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.instances[key]
+	made := c.newDisk(from.Instance, "pvc-"+from.Name, from.Labels)
+	made.Users = nil
+	return c.remover(diskKey(made.Disk))
+}
+
+// AttachCopy attaches a disk with the labels of an instance to it, which is deleted with it or kept.
+func (c *Cloud) AttachCopy(key string, autoDelete bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to := c.instances[key]
+	made := c.newDisk(to.Instance, "pvc-"+to.Name, to.Labels)
+	to.Disks = append(to.Disks, &compute.AttachedDisk{Type: persistent, Source: made.SelfLink, DeviceName: made.Name, AutoDelete: autoDelete, Mode: "READ_WRITE"})
+}
+
+func (c *Cloud) remover(name string) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()

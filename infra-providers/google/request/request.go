@@ -145,6 +145,20 @@ func diskName(id driver.Identity, name string) string {
 	return fmt.Sprintf("%s-%s-%s", begin, hex.EncodeToString(sum[:4]), name)
 }
 
+// maxDeviceName is the maximum length of the name of a further disk in a spec.
+const maxDeviceName = 30
+
+// IsDiskName reports whether a disk of a machine can have a name: it is that of the boot disk or of a further one. Labels may have
+// been copied to other disks.
+func IsDiskName(id driver.Identity, name string) bool {
+	for at, character := range name {
+		if further := name[at+1:]; character == '-' && len(further) <= maxDeviceName && diskName(id, further) == name {
+			return true
+		}
+	}
+	return name == id.Name
+}
+
 // DefaultNetwork is the network of an instance whose spec names none.
 const DefaultNetwork = "default"
 
