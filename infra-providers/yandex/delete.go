@@ -127,7 +127,12 @@ func (d *Driver) foreignDisks(ctx context.Context, id driver.Identity, found *co
 		if err != nil {
 			return nil, err
 		}
-		if disk != nil && id.Check(label.Decode(disk.Labels)) != nil {
+		if disk == nil {
+			continue
+		}
+		// A boot disk may have been renamed, and cannot be detached.
+		renamed := isCopy(disk) && attached != found.BootDisk
+		if renamed || id.Check(label.Decode(disk.Labels)) != nil {
 			foreign = append(foreign, attached)
 		}
 	}

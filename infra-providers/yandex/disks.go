@@ -195,7 +195,7 @@ func (d *Driver) ownDisks(ctx context.Context, id driver.Identity) (own []*compu
 	return own, nil
 }
 
-// isOwnDisk reports whether a disk is of a machine. It fails where one with its UID lacks other labels.
+// isOwnDisk reports whether a disk is of a machine, by its labels and its name. It fails where one with its UID lacks other labels.
 func isOwnDisk(id driver.Identity, disk *compute.Disk) (bool, error) {
 	identity := label.Decode(disk.Labels)
 	if identity.UID != id.UID {
@@ -206,7 +206,13 @@ func isOwnDisk(id driver.Identity, disk *compute.Disk) (bool, error) {
 	if driver.IsUntagged(err) {
 		return false, err
 	}
-	return err == nil, nil
+	return err == nil && !isCopy(disk), nil
+}
+
+// isCopy reports whether a disk has the labels of a machine without the name of one that is created for it: it was restored from a
+// backup, or its labels were copied.
+func isCopy(disk *compute.Disk) bool {
+	return !request.IsDiskName(label.Decode(disk.Labels), disk.Name)
 }
 
 // deleteDisk requests the deletion of a disk, unless that has begun.
@@ -267,7 +273,7 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 			if disk.CreatedAt != nil {
 				created = disk.CreatedAt.AsTime()
 			}
-			if !yield(driver.AttachedObject{Kind: "disk", ID: disk.Id, Identity: identity, Created: created}, nil) {
+			if !yield(driver.AttachedObject{Kind: "disk", ID: disk.Id, Identity: identity, Created: created, Copy: isCopy(disk)}, nil) {
 				return
 			}
 		}

@@ -65,6 +65,7 @@ func conformanceEnv(t *testing.T, w env) drivertest.Environment[yandex.InstanceC
 		},
 		Hide:     func() { w.cloud.HideNext(4) },
 		Attach:   func(created driver.Instance) func() bool { return w.cloud.Attach(created.ID) },
+		CopyTags: func(created driver.Instance) func() bool { return w.cloud.CopyLabels(created.ID) },
 		Stop:     w.cloud.Stop,
 		Restarts: w.cloud.Restarts,
 		Write:    func(_ driver.Instance, output string) { w.cloud.Write(output) },

@@ -69,3 +69,17 @@ func diskName(id driver.Identity, name string) string {
 	begin := strings.TrimRight(id.Name[:maxName-len(name)-10], "-")
 	return fmt.Sprintf("%s-%s-%s", begin, hex.EncodeToString(sum[:4]), name)
 }
+
+// maxDeviceName is the maximum length of the name of a further disk in a spec.
+const maxDeviceName = 20
+
+// IsDiskName reports whether a disk of a machine can have a name: it is that of the boot disk or of a further one. Labels may have
+// been copied to other disks.
+func IsDiskName(id driver.Identity, name string) bool {
+	for at, character := range name {
+		if further := name[at+1:]; character == '-' && len(further) <= maxDeviceName && diskName(id, further) == name {
+			return true
+		}
+	}
+	return name == id.Name
+}

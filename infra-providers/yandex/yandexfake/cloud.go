@@ -276,11 +276,25 @@ func (c *Cloud) Attach(instanceID string) func() bool {
 	made := c.newDisk(&compute.CreateDiskRequest{FolderId: Folder, ZoneId: to.ZoneId, Name: "pvc-" + to.Name, Size: 1 << 30})
 	made.Status, made.InstanceIds = compute.Disk_READY, []string{instanceID}
 	to.SecondaryDisks = append(to.SecondaryDisks, &compute.AttachedDisk{DiskId: made.Id, AutoDelete: true, Mode: compute.AttachedDisk_READ_WRITE})
+	return c.remover(made.Id)
+}
+
+// CopyLabels creates a disk with the labels of an instance, attached to none, and returns what Attach does.
+func (c *Cloud) CopyLabels(instanceID string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.instances[instanceID]
+	made := c.newDisk(&compute.CreateDiskRequest{FolderId: Folder, ZoneId: from.ZoneId, Name: "pvc-" + from.Name, Size: 1 << 30, Labels: from.Labels})
+	made.Status = compute.Disk_READY
+	return c.remover(made.Id)
+}
+
+func (c *Cloud) remover(diskID string) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, exists := c.disks[made.Id]
-		delete(c.disks, made.Id)
+		_, exists := c.disks[diskID]
+		delete(c.disks, diskID)
 		return exists
 	}
 }
