@@ -94,11 +94,27 @@ func (c *Cloud) Attach(server int64) func() bool {
 	}}
 	c.volumes[created.ID] = created
 	holder.Volumes = append(holder.Volumes, created.ID)
+	return c.remover(created.ID)
+}
+
+// CopyLabels creates a volume with the labels of a server, attached to none, and returns what Attach does.
+func (c *Cloud) CopyLabels(server int64) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	created := &volume{Volume: schema.Volume{
+		ID: newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Labels: maps.Clone(c.servers[server].Labels),
+		Created: time.Now().Truncate(time.Second),
+	}}
+	c.volumes[created.ID] = created
+	return c.remover(created.ID)
+}
+
+func (c *Cloud) remover(id int64) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, there := c.volumes[created.ID]
-		delete(c.volumes, created.ID)
+		_, there := c.volumes[id]
+		delete(c.volumes, id)
 		return there
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
@@ -184,14 +185,15 @@ func (s *Store) delete(ctx context.Context, volume *hcloud.Volume) (deleted bool
 	return true, nil
 }
 
-// listOwned yields the volumes of a machine, and a failure last. A volume of another machine with the same UID is left out; one
-// that lacks labels is a failure, as its owner is unknown.
+// listOwned yields the volumes of a machine, and a failure last. A volume of another machine with the same UID is left out, and a
+// copy; one that lacks labels is a failure, as its owner is unknown.
 func (s *Store) listOwned(ctx context.Context, id driver.Identity) iter.Seq2[*hcloud.Volume, error] {
 	return func(yield func(*hcloud.Volume, error) bool) {
 		for volume, err := range s.List(ctx, Selector(id)) {
 			if err == nil {
 				identity, _ := driver.FromTags(volume.Labels)
-				if err = id.Check(identity); err != nil && !driver.IsUntagged(err) {
+				err = id.Check(identity)
+				if err != nil && !driver.IsUntagged(err) || err == nil && isCopy(volume, identity) {
 					continue
 				}
 			}
@@ -239,7 +241,14 @@ func nextPage(response *hcloud.Response) int {
 // AttachedObject converts a volume.
 func AttachedObject(volume *hcloud.Volume) driver.AttachedObject {
 	identity, _ := driver.FromTags(volume.Labels)
-	return driver.AttachedObject{Kind: "volume", ID: strconv.FormatInt(volume.ID, 10), Identity: identity, Created: volume.Created}
+	return driver.AttachedObject{
+		Kind: "volume", ID: strconv.FormatInt(volume.ID, 10), Identity: identity, Created: volume.Created, Copy: isCopy(volume, identity),
+	}
+}
+
+// isCopy reports whether a volume with the labels of a machine was not created for it: its labels were copied.
+func isCopy(volume *hcloud.Volume, of driver.Identity) bool {
+	return !strings.HasPrefix(volume.Name, prefix(of))
 }
 
 // Selector returns the label selector of what belongs to a machine: its UID, or without that its name and Cluster.
@@ -257,7 +266,8 @@ func Selector(id driver.Identity) string {
 	return selector[min(1, len(selector)):]
 }
 
+// prefix begins the names of all volumes of a machine.
+func prefix(id driver.Identity) string { return string(id.UID) + "-" }
+
 // name is unique to a machine and a volume of it.
-func name(id driver.Identity, spec infrav1.HetznerVolume) string {
-	return string(id.UID) + "-" + spec.Name
-}
+func name(id driver.Identity, spec infrav1.HetznerVolume) string { return prefix(id) + spec.Name }
