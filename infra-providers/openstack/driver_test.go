@@ -102,6 +102,7 @@ func conformanceEnv(t *testing.T, r *env, spec infrav1.OpenStackMachineSpec) dri
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
 		Attach:    func(created driver.Instance) func() bool { return r.Attach(created.ID) },
+		CopyTags:  func(created driver.Instance) func() bool { return r.CopyTags(created.ID) },
 		Untag:     func(created driver.Instance, keys ...string) func() bool { return r.Untag(created.ID, keys...) },
 		Leftovers: r.Leftovers,
 		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },

@@ -96,7 +96,9 @@ func (f FloatingIPs) AttachedObjects(ctx context.Context) ([]driver.AttachedObje
 	var remains []driver.AttachedObject
 	for _, address := range all {
 		if id, ok := fromTagList(address.Tags); ok {
-			remains = append(remains, driver.AttachedObject{Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt})
+			remains = append(remains, driver.AttachedObject{
+				Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt, Copy: address.Description != Name(id.UID),
+			})
 		}
 	}
 	return remains, nil

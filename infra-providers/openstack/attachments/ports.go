@@ -171,7 +171,7 @@ func (p Ports) AttachedObjects(ctx context.Context) ([]driver.AttachedObject, er
 	list := ports.List(p.Client, ports.ListOpts{Tags: NamePrefix, Limit: 500})
 	remains, err := access.Select(ctx, list, ports.ExtractPorts, func(port ports.Port) (driver.AttachedObject, bool) {
 		id, ok := fromTagList(port.Tags)
-		return driver.AttachedObject{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt}, ok
+		return driver.AttachedObject{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt, Copy: portIndex(port, id.UID) == MaxPorts}, ok
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing ports: %w", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
@@ -29,10 +30,14 @@ const keptKey = "drover.io:kept"
 // first one, with the ID of that.
 const volumeKey = "drover.io:volume-id"
 
-// isCopy reports whether a volume was made by others from a volume of a machine.
+// isCopy reports whether a volume with the metadata of a machine was made by others: from one of its volumes, or the metadata were
+// copied to it. One that is not marked yet has the name with which it was created.
 func isCopy(volume volumes.Volume) bool {
-	id := volume.Metadata[volumeKey]
-	return id != "" && id != volume.ID
+	if id := volume.Metadata[volumeKey]; id != "" {
+		return id != volume.ID
+	}
+	owner, _ := Identity(volume.Metadata)
+	return !strings.HasPrefix(volume.Name, volumeName(owner.UID, ""))
 }
 
 // Volumes are the volumes of machines.

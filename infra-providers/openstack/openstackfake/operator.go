@@ -19,6 +19,18 @@ func (c *Cloud) Attach(server string) func() bool {
 		c.hidden[server].disks = map[string]bool{}
 	}
 	c.hidden[server].disks[id] = false
+	return c.remover(id)
+}
+
+// CopyTags creates a volume with the metadata of a server, attached to none, and returns what Attach does.
+func (c *Cloud) CopyTags(server string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	metadata := maps.Clone(c.things["servers"][server]["metadata"].(object))
+	return c.remover(c.put("volumes", object{"name": "pvc-1", "size": 1, "metadata": metadata, "status": "available"})["id"].(string))
+}
+
+func (c *Cloud) remover(id string) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
