@@ -221,7 +221,7 @@ func toAttachedDisk(disk *armcompute.Disk) attached {
 // their request.
 func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.Seq2[driver.AttachedObject, error] {
 	return func(yield func(driver.AttachedObject, error) bool) {
-		// offer yields an object of the owner and returns whether to go on.
+		// offer yields an object of the owner and returns whether to go on. One with another name than Delete looks for is a copy.
 		offer := func(kind string, id *string, tags map[string]*string, created time.Time, err error) bool {
 			if err != nil {
 				yield(driver.AttachedObject{}, err)
@@ -231,7 +231,9 @@ func (d *Driver) AttachedObjects(ctx context.Context, owner driver.Owner) iter.S
 			if identity.UID == "" || !owner.Selects(identity.Owner) {
 				return true
 			}
-			return yield(driver.AttachedObject{Kind: kind, ID: ptr.Deref(id, ""), Identity: identity, Created: created}, nil)
+			name := request.Last(ptr.Deref(id, ""))
+			own := strings.EqualFold(name, request.Name(identity.UID)) || kind == diskKind && isDataDisk(name, identity)
+			return yield(driver.AttachedObject{Kind: kind, ID: ptr.Deref(id, ""), Identity: identity, Created: created, Copy: !own}, nil)
 		}
 		for disk, err := range d.listDisks(ctx) {
 			if disk == nil {

@@ -79,6 +79,7 @@ func conformanceEnv(t *testing.T, arm env) drivertest.Environment[azure.Instance
 		},
 		Hide:     func() { arm.cloud.HideNext(4) },
 		Attach:   func(created driver.Instance) func() bool { return arm.cloud.Attach(created.ID) },
+		CopyTags: func(created driver.Instance) func() bool { return arm.cloud.CopyTags(created.ID) },
 		Stop:     arm.cloud.Stop,
 		Restarts: arm.cloud.Restarts,
 		Write:    func(_ driver.Instance, output string) { arm.cloud.Write(output) },

@@ -27,6 +27,23 @@ func (c *Cloud) Attach(vm string) func() bool {
 		Name: &name, Lun: ptr.To(int32(60)), CreateOption: ptr.To(armcompute.DiskCreateOptionTypesAttach), DeleteOption: ptr.To(armcompute.DiskDeleteOptionTypesDelete),
 		ManagedDisk: &armcompute.ManagedDiskParameters{ID: c.disks[name].model.ID},
 	})
+	return c.remover(name)
+}
+
+// CopyTags creates a disk with the tags of a virtual machine, attached to none, and returns what Attach does.
+func (c *Cloud) CopyTags(vm string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := fmt.Sprintf("%s%d", foreignDisk, len(c.disks))
+	from := c.vms[vm].model
+	c.disks[name] = &disk{armcompute.Disk{
+		ID: ptr.To(id("Microsoft.Compute/disks", name)), Name: &name, Location: from.Location, Tags: maps.Clone(from.Tags),
+		Properties: &armcompute.DiskProperties{CreationData: &armcompute.CreationData{CreateOption: ptr.To(armcompute.DiskCreateOptionEmpty)}},
+	}}
+	return c.remover(name)
+}
+
+func (c *Cloud) remover(name string) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
