@@ -97,7 +97,7 @@ func foundOrphan(thing Resource, options Options) event {
 func foundDuplicate(thing Resource) event {
 	if thing.Copy {
 		return event{"found copy", "DuplicateInstance", "Sweep", fmt.Sprintf(
-			"%s %q has the tags of machine %q and was made from another one, such as by restoring a backup: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
+			"%s %q has the tags of machine %q and was not created for it, as by restoring a backup or copying tags: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
 			thing.Kind, thing.ID, thing.Identity.Name)}
 	}
 	return event{"found duplicate instance", "DuplicateInstance", "Sweep", fmt.Sprintf(

@@ -31,7 +31,7 @@ type Resource struct {
 	// Instances are the normalized provider IDs of those with its UID, and of what its own tags name. Who deletes it by its
 	// Identity may delete all of them.
 	Instances []string
-	// Copy is true for what others made from a resource of the machine; see driver.AttachedObject.
+	// Copy is true for what has the tags of a machine and was not created for it; see driver.AttachedObject.
 	Copy bool
 	// Elsewhere is true for what no provider of this installation can have created; see Memory.
 	Elsewhere bool
