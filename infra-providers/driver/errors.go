@@ -64,7 +64,7 @@ func (e *NotRunningError) Error() string {
 // IsNotRunning reports whether err is a NotRunningError.
 func IsNotRunning(err error) bool { return is[*NotRunningError](err) }
 
-// InvalidConfigurationError means that trying again cannot help until the object is changed.
+// InvalidConfigurationError means that trying again cannot help until the object, or what it names in the cloud, is changed.
 type InvalidConfigurationError struct {
 	// Field is the path of the field at fault, such as spec.instanceType.
 	Field string

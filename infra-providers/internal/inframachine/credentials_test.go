@@ -260,8 +260,8 @@ func TestInvalidSpecCanBeDeleted(t *testing.T) {
 	for range 3 {
 		result, err = r.reconcile(machine)
 	}
-	if err != nil || result.RequeueAfter > 0 {
-		t.Errorf("got %+v and %v, want no other try", result, err)
+	if err != nil || result.RequeueAfter != 10*time.Minute {
+		t.Errorf("got %+v and %v, want another try in 10 minutes", result, err)
 	}
 	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
 	r.delete(machine)

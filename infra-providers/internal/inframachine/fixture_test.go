@@ -68,6 +68,8 @@ type fixture struct {
 	behind *infrav1.SimMachine
 	// refusal is the answer to every write of a providerID; nil where they are taken.
 	refusal error
+	// invalid is why no configuration can be made of a spec; nil where one can.
+	invalid error
 	// ownCredentials are the namespaces that may use the provider's own credentials.
 	ownCredentials []string
 	// tracer emits the spans of the next reconciler; nil is off.
@@ -108,7 +110,7 @@ func (r *fixture) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		Config: func(machine *infrav1.SimMachine, zone string) (fake.Config, error) {
-			return fake.Config{InstanceType: machine.Spec.InstanceType, Zone: zone}, nil
+			return fake.Config{InstanceType: machine.Spec.InstanceType, Zone: zone}, r.invalid
 		},
 		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: r.secret} },
 		Connect: func(_ context.Context, _ driver.Account, credentials driver.Credentials) (driver.Driver[fake.Config], error) {

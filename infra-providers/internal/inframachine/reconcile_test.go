@@ -6,6 +6,7 @@ package inframachine_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -383,7 +384,7 @@ func TestReasonsOfFailures(t *testing.T) {
 		"rate limit":  {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, machinestatus.RateLimitedReason, 17 * time.Second, false},
 		"rate limit of a maintenance page": {
 			&driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: cause}, machinestatus.RateLimitedReason, 10 * time.Minute, false},
-		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, machinestatus.InvalidConfigurationReason, 0, false},
+		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, machinestatus.InvalidConfigurationReason, 10 * time.Minute, false},
 		"anything else": {cause, machinestatus.CloudErrorReason, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -428,6 +429,59 @@ func TestTransientFailureKeepsReady(t *testing.T) {
 		t.Error("the failure was swallowed")
 	}
 	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+}
+
+// TestInvalidConfigurationIsTriedAgainBeforeTheFirstInstance: a cloud may lack for some minutes what was made in it a moment ago. An
+// instance that has run is not created again for it.
+func TestInvalidConfigurationIsTriedAgainBeforeTheFirstInstance(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	creations := 0
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation != "create" {
+			return fake.Fault{}
+		}
+		if creations++; creations > 1 {
+			return fake.Fault{}
+		}
+		return fake.Fault{Err: &driver.InvalidConfigurationError{Field: "spec.image", Err: errors.New("the image is being saved")}}
+	}
+	machine, _ := r.machine("worker")
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	result, err := r.reconcile(machine)
+	if err != nil || result.RequeueAfter != 10*time.Minute {
+		t.Errorf("got %+v and %v, want another try after 10 minutes", result, err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
+	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
+	if !strings.Contains(ready.Message, "tried again every "+strconv.Itoa(int(result.RequeueAfter.Minutes()))+" minutes") {
+		t.Errorf("got the message %q", ready.Message)
+	}
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.cloud.DestroyInstance(machine.GetProviderID())
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	if creations != 2 {
+		t.Errorf("%d creations were requested, want 2", creations)
+	}
+}
+
+// TestConfigurationThatNoCloudWasAskedForIsFinal: only another spec helps.
+func TestConfigurationThatNoCloudWasAskedForIsFinal(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	r.invalid = &driver.InvalidConfigurationError{Field: "spec.zone", Err: errors.New("no subnet is in the zone")}
+	machine, _ := r.machine("worker")
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("got %+v and %v, want no other try", result, err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
 }
 
 // TestConfigurationThatWasValidIsTriedAgain: the instance of a machine ran, so what its credentials lead to has changed, such

@@ -66,7 +66,7 @@ const (
 	AccountMismatchReason = infrav1.AccountMismatchReason
 	// ProviderIDNotStoredReason: the instance exists and the API server refuses its providerID.
 	ProviderIDNotStoredReason = infrav1.ProviderIDNotStoredReason
-	// InvalidConfigurationReason: the spec cannot work. Terminal before the instance has run: delete the Machine.
+	// InvalidConfigurationReason: the spec cannot work, or the cloud lacks what it names.
 	InvalidConfigurationReason = infrav1.InvalidConfigurationReason
 	// UnauthorizedReason: the cloud refused the credentials.
 	UnauthorizedReason = infrav1.UnauthorizedReason
@@ -100,6 +100,18 @@ const (
 	ConsoleUnavailableReason = infrav1.ConsoleUnavailableReason
 )
 
+// refusedInterval is the pause after a creation that the cloud refused because of the spec. Clouds refuse so for some minutes what was
+// made a moment ago, such as an image or an instance profile, and a spec that is wrong costs one creation in each interval.
+const refusedInterval = 10 * time.Minute
+
+// CreationError is the error of a creation that was requested in the cloud.
+type CreationError struct{ Err error }
+
+func (e *CreationError) Error() string { return "creating instance: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *CreationError) Unwrap() error { return e.Err }
+
 // ProblemOf is what an error means for a machine.
 func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 	problem := errorreason.Classify(err)
@@ -127,14 +139,26 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 			problem.Advice += "; if the cloud never answers again, " + releaseAdvice(machine)
 		}
 	case InvalidConfigurationReason:
-		problem.Advice = "; delete the Machine and fix its template"
-		if ptr.Deref(machine.GetStatus().Initialization.Provisioned, false) {
-			// It was valid. What the credentials lead to has changed, and may be corrected there, which causes no event here.
-			problem.Advice = "; it was valid before: correct the credentials or what they lead to"
-			problem.Terminal, problem.Retry = false, time.Minute
-		}
+		return invalidConfiguration(machine, problem, err)
 	case InstanceNotOwnedReason:
 		problem.Advice = "; it is not deleted, delete the Machine"
+	}
+	return problem
+}
+
+// invalidConfiguration adds when an invalid configuration is tried again. What no cloud was asked for stays as it is.
+func invalidConfiguration[M driver.Machine](machine M, problem errorreason.Problem, err error) errorreason.Problem {
+	_, refused := errors.AsType[*CreationError](err)
+	switch {
+	case ptr.Deref(machine.GetStatus().Initialization.Provisioned, false):
+		// It was valid. What the credentials lead to has changed, and may be corrected there, which causes no event here.
+		problem.Advice = "; it was valid before: correct the credentials or what they lead to"
+		problem.Terminal, problem.Retry = false, time.Minute
+	case refused:
+		problem.Advice = "; tried again every 10 minutes, in case the cloud has it by then; if the spec is wrong, delete the Machine and fix its template"
+		problem.Terminal, problem.Retry = false, refusedInterval
+	default:
+		problem.Advice = "; delete the Machine and fix its template"
 	}
 	return problem
 }
