@@ -46,7 +46,7 @@ func infraMachine() []Entry {
 // cloudErrors are the reasons for errors of a cloud. replace is the command that helps with what does not pass by itself.
 func cloudErrors(replace string) []reason {
 	return []reason{
-		{infrav1.InvalidConfigurationReason, "False", "the spec cannot work; the message has the field", Operator, "make a template without the error, refer to it, and " + DeleteMachine, replace},
+		{infrav1.InvalidConfigurationReason, "False", "the spec cannot work, or the cloud lacks what it names; the message has the field", Operator, "give the cloud what is missing, or make a template without the error, refer to it, and " + DeleteMachine, replace},
 		{infrav1.InstanceNotOwnedReason, "False", "the instance belongs to another owner; it is not changed", Operator, DeleteMachine + "; its MachineSet, if it has one, creates another", replace},
 		{infrav1.InstanceTagsMissingReason, "False", "the instance lacks ownership tags, so that its owner is not known", CloudOwner, "put back the tags that the message lists; once the Machine is being deleted, the instance may be deleted in the cloud instead", ""},
 		{infrav1.AccountMismatchReason, "False", "the credentials lead to another account than the one that the instance is in", Operator, "bring back the credentials of that account", ""},

@@ -8,7 +8,7 @@ import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 // Reasons that the Ready condition of machines and machine templates and the Progressing condition of RestartRemediations
 // share: what an error of a cloud means.
 const (
-	// InvalidConfigurationReason means that the spec cannot work.
+	// InvalidConfigurationReason means that the spec cannot work, or that the cloud lacks what it names.
 	InvalidConfigurationReason = "InvalidConfiguration"
 
 	// InstanceNotOwnedReason means that the instance belongs to another owner.
