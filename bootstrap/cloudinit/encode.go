@@ -33,7 +33,7 @@ func encode(f node.File) writeFile {
 		Path:        f.Path,
 		Owner:       f.Owner,
 		Permissions: fmt.Sprintf("%04o", f.Mode.Perm()|f.Mode&0o7000),
-		Defer:       f.Owner != "" && f.Owner != "root" && f.Owner != "root:root",
+		Defer:       f.Deferred(),
 	}
 	switch {
 	case f.Jinja:

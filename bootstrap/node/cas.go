@@ -18,9 +18,6 @@ func addTrustedCAs(n *Node, os distribution, in Input) error {
 		return err
 	}
 	n.Files = append(n.Files, File{Path: os.trustFile, Mode: 0o644, Content: []byte(strings.TrimSpace(in.Spec.TrustedCAs) + "\n")})
-	if os.trustEarly != "" {
-		n.Setup = append([]string{os.trustEarly}, n.Setup...)
-	}
 	n.Setup = append(n.Setup, os.trustCommand)
 	return nil
 }

@@ -9,12 +9,10 @@ const debianResolvConf = "/etc/kubernetes/resolv.conf"
 // debianAptTrust has apt trust the operator's authorities on an image without ca-certificates, until that is installed.
 const debianAptTrust = "/etc/apt/apt.conf.d/90drover-trust"
 
-// debianTools installs the two. A mirror may be down, and the unattended update that images start at boot locks apt.
-const debianTools = `  until apt-get --quiet update && DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes install curl ca-certificates; do
-    if [ $SECONDS -ge 1800 ]; then exit 1; fi
-    report Retrying OperatingSystem
-    sleep 10
-  done`
+// debianTools installs curl, and the certificates of authorities, which not every image has.
+const debianTools = `if ! command -v curl >/dev/null || ! command -v update-ca-certificates >/dev/null; then
+  retry 'the installation of curl' install_packages curl ca-certificates
+fi`
 
 // debian is Debian 12 and 13.
 func debian() distribution {
@@ -22,12 +20,11 @@ func debian() distribution {
 	os.resolvConf = debianResolvConf
 	os.trustEarly = "if command -v update-ca-certificates >/dev/null; then update-ca-certificates; else printf 'Acquire::https::CAInfo \"%s\";\\n' " + os.trustFile + " >" + debianAptTrust + "; fi"
 	os.trustCommand = "update-ca-certificates; rm -f " + debianAptTrust
+	os.tools = debianTools
 	os.setup = []string{
 		// Images differ: those with systemd-resolved have its stub in /etc/resolv.conf, the others have no other file.
 		"mkdir -p /etc/kubernetes",
 		"if [ -e /run/systemd/resolve/resolv.conf ]; then ln -sfn /run/systemd/resolve/resolv.conf " + debianResolvConf + "; else ln -sfn /etc/resolv.conf " + debianResolvConf + "; fi",
-		// Not every image has curl, or the certificates of authorities.
-		"if ! command -v curl >/dev/null || ! command -v update-ca-certificates >/dev/null; then\n" + debianTools + "\nfi",
 	}
 	return os
 }

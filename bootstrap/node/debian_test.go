@@ -25,10 +25,15 @@ echo "update-ca-certificates" >>log
 TOOL
 cat >bin/apt-get <<'APT'
 #!/bin/sh
-echo "apt-get $(for a; do case $a in -*) ;; *) printf '%s ' "$a" ;; esac; done)$(cat apt/90drover-trust 2>/dev/null)" >>log
+echo "apt-get $(for a; do case $a in -* | Dpkg::*) ;; *) printf '%s ' "$a" ;; esac; done)$(cat apt/90drover-trust 2>/dev/null)" >>log
 case "$*" in *ca-certificates*) cp bin/tool bin/curl; cp bin/tool bin/update-ca-certificates ;; esac
+case "$*" in *jq*) : >jq ;; esac
 APT
-chmod +x bin/tool bin/apt-get
+cat >bin/dpkg-query <<'QUERY'
+#!/bin/sh
+case "$*" in *jq) [ ! -e jq ] || echo installed=1= ;; esac
+QUERY
+chmod +x bin/tool bin/apt-get bin/dpkg-query
 `
 
 func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
@@ -100,7 +105,7 @@ func TestBusyAptIsTriedAgain(t *testing.T) {
 	n := describe(t, minimal(bootstrapv1.Debian))
 	script := strings.ReplaceAll(strings.Join(n.Setup, "\n"), "/etc/", t.TempDir()+"/")
 	const shims = `
-systemctl() { false; }; command() { false; }; cloud-id() { :; }; ln() { :; }
+systemctl() { false; }; command() { false; }; cloud-id() { :; }; ln() { :; }; dpkg-query() { :; }
 sleep() { :; }; report() { echo "$@"; }
 tries=0; apt-get() { echo "apt-get ${*: -1}"; tries=$((tries + 1)); if [ $tries -lt 3 ]; then return 100; fi; }
 `

@@ -29,15 +29,17 @@ type distribution struct {
 	// modules is a shell command that installs the kernel modules that its images may lack; empty is none.
 	modules string
 
-	// rebootUpgraded is a shell command that reboots a host whose packages were upgraded, where cloud-init does not know whether
-	// that is needed; empty leaves it to cloud-init.
-	rebootUpgraded string
+	// packages are the shell functions upgrade_packages and install_packages; empty is none.
+	packages string
+
+	// tools is a shell command that installs what its images may lack; empty is none.
+	tools string
+
+	// rebootPackage are shell commands that write the package for which an upgraded host must be rebooted, or nothing.
+	rebootPackage string
 
 	// networkd is true where its images configure the network with systemd-networkd, by that program's own defaults.
 	networkd bool
-
-	// packages is true where it can install packages.
-	packages bool
 
 	// containerd is a drop-in for the unit of the image; empty is none.
 	containerd string
@@ -83,7 +85,7 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 	if spec.Format != "" && spec.Format != os.format {
 		return os, invalid("spec.format", "%s has no images for %s: leave the field empty or set it to %s", spec.OperatingSystem, spec.Format, os.format)
 	}
-	if (len(spec.Packages) > 0 || spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot) && !os.packages {
+	if (len(spec.Packages) > 0 || spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot) && os.packages == "" {
 		return os, invalid("spec.packages", "%s has no packages: use spec.binaries", spec.OperatingSystem)
 	}
 	return os, nil

@@ -37,7 +37,7 @@ func TestNetworkdLeavesTheRoutesOfPodsAlone(t *testing.T) {
 		}
 		for active, restarted := range map[string]string{"true": "restart systemd-networkd.service\n", "false": ""} {
 			out, err := bash(t, `systemctl() { case "$1" in --quiet) `+active+` ;; restart) echo "$@" ;; esac; }
-mkdir() { :; }; ln() { :; }; rm() { :; }; sed() { :; }; command() { false; }; apt-get() { :; }; cloud-id() { :; }; setenforce() { :; }
+mkdir() { :; }; ln() { :; }; rm() { :; }; sed() { :; }; command() { false; }; apt-get() { :; }; dpkg-query() { :; }; cloud-id() { :; }; setenforce() { :; }
 `+strings.Join(n.Setup, "\n"))
 			if err != nil || out != restarted {
 				t.Errorf("%s, where it is active (%s): %v, restarted %q, want %q", system, active, err, out, restarted)

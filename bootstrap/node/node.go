@@ -88,6 +88,9 @@ type File struct {
 	Jinja bool
 }
 
+// Deferred reports whether the file is written late, because users and packages that are made before may own it.
+func (f File) Deferred() bool { return f.Owner != "" && f.Owner != "root" && f.Owner != "root:root" }
+
 // Unit is a systemd unit, or drop-ins for one that the image has.
 type Unit struct {
 	Name    string
@@ -222,11 +225,12 @@ func Describe(in Input) (*Node, error) {
 		addNetworkd,   // what systemd-networkd leaves alone
 		addTrustedCAs, // the operator's certificate authorities
 		addModules,    // kernel modules that images lack
-		addUpgrade,    // the reboot after packages were upgraded
 		addHealthCheck,
-		addOwn,   // what only this operating system has
-		addEarly, // what packages and subscriptions need before them
-		addFiles, // the operator's files, last: they may not replace others
+		addOwn,      // what only this operating system has
+		addPackages, // what cloud-init may not have installed
+		addEarly,    // what packages and subscriptions need before them
+		addFiles,    // the operator's files, last: they may not replace others
+		addOwners,   // of these files
 	} {
 		if err := part(n, os, in); err != nil {
 			return nil, err

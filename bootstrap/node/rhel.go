@@ -16,13 +16,12 @@ func rhel() distribution {
 // enterprise is what RHEL, Rocky Linux and Amazon Linux have in common.
 func enterprise() distribution {
 	return distribution{
-		format:       bootstrapv1.CloudConfig,
-		kubelet:      "/usr/bin/kubelet",
-		packages:     true,
-		packageProxy: dnfProxy,
-		time:         chronyd,
-
-		rebootUpgraded: rebootUpgraded,
+		format:        bootstrapv1.CloudConfig,
+		kubelet:       "/usr/bin/kubelet",
+		packages:      dnfFunctions,
+		rebootPackage: dnfRebootPackage,
+		packageProxy:  dnfProxy,
+		time:          chronyd,
 		setup: []string{
 			// The distribution's policies have no rules for a kubelet and its containers.
 			"if [ -e /etc/selinux/config ]; then setenforce 0 || true; sed -i 's/^SELINUX=enforcing$/SELINUX=permissive/' /etc/selinux/config; fi",

@@ -39,7 +39,7 @@ const keepSubscription = `#!/bin/bash
 set -euo pipefail
 [ -e ` + registeredHere + ` ] || exit 0
 case $1 in
-start) [ -e ` + consumerCertificate + ` ] || timeout --kill-after=` + registerKill + ` ` + registerTimeout + ` subscription-manager register ARGUMENTS ;;
+start) REGISTER ;;
 stop)
   [ -e ` + consumerCertificate + ` ] || exit 0
   if systemctl list-jobs --no-legend | grep -E ' (poweroff|halt)[.]target +start ' >/dev/null; then subscription-manager unregister; fi ;;
@@ -103,15 +103,16 @@ func subscribe(n *Node, in Input) error {
 // unregister has the host unregister itself, if the image was not registered before cloud-init did it.
 func unregister(n *Node) {
 	n.Early = append(n.Early, "[ -e "+consumerCertificate+" ] || touch "+registeredHere)
-	script := strings.Replace(keepSubscription, "ARGUMENTS", n.Subscription.arguments(), 1)
+	script := strings.Replace(keepSubscription, "REGISTER", n.Subscription.register(), 1)
 	n.Files = append(n.Files, File{Path: subscriptionScript, Mode: 0o700, Content: []byte(script)})
 	n.Units = append(n.Units, Unit{Name: subscriptionUnit, Content: subscriptionService})
 	n.Services = append(n.Services, subscriptionUnit)
 }
 
-// arguments are those that cloud-init gives subscription-manager.
-func (s *Subscription) arguments() string {
-	var all []string
+// register is a shell command that registers a host that is not registered, with the arguments that cloud-init gives
+// subscription-manager.
+func (s *Subscription) register() string {
+	all := []string{"[ -e", consumerCertificate, "] || timeout --kill-after=" + registerKill, registerTimeout, "subscription-manager register"}
 	for _, a := range [][2]string{
 		{"--activationkey=", s.ActivationKey}, {"--org=", s.Organization}, {"--username=", s.Username}, {"--password=", s.Password},
 		{"--baseurl=", s.ContentURL}, {"--serverurl=", s.Server},

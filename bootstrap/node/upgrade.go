@@ -4,26 +4,23 @@
 package node
 
 const (
-	// rebootedFile exists from when it was decided whether the host reboots. The folder is that of the instance: in an image that
-	// is made of a host it is another one.
-	rebootedFile = "/var/lib/cloud/instance/drover-rebooted"
+	// upgradedFile exists once all packages are upgraded. The folder is that of the instance: in an image that is made of a host it
+	// is another one.
+	upgradedFile = "/var/lib/cloud/instance/drover-upgraded"
 
 	// ranFile is where cloud-init notes that it has run the script.
 	ranFile = "/var/lib/cloud/instance/sem/config_scripts_user"
 )
 
-// rebootUpgraded reboots a host once, before it joins, if what runs since its boot was upgraded. cloud-init itself reboots only
-// where a package manager leaves a file that demands it, as apt does and dnf does not.
-const rebootUpgraded = `if ! [ -e ` + rebootedFile + ` ]; then
-  touch ` + rebootedFile + `
-  booted=$(sed -n 's/^btime //p' /proc/stat)
-  while read -r installed package; do
-    case $package in
-      kernel* | glibc | systemd | dbus | dbus-broker | dbus-daemon | openssl-libs | gnutls | linux-firmware | microcode_ctl) ;;
-      *) continue ;;
-    esac
-    if [ "$installed" -le "$booted" ]; then continue; fi
-    echo "bootstrap: the host reboots before it joins, because $package was upgraded"
+// upgradeOnce upgrades all packages, and reboots a host once, before it joins, if what runs since its boot was upgraded. cloud-init
+// itself reboots only after an upgrade of its own, and only where a package manager leaves a file that demands it, as apt does and
+// dnf does not. The script is run again after the reboot.
+const upgradeOnce = `if ! [ -e ` + upgradedFile + ` ]; then
+  retry 'the upgrade of packages' upgrade_packages
+  touch ` + upgradedFile + `
+  reason=$(REASON)
+  if [ "$reason" ]; then
+    echo "bootstrap: the host reboots before it joins, because $reason was upgraded"
     rm -f ` + ranFile + `
     trap - ERR EXIT # this run ends without a failure
     systemctl reboot || true
@@ -31,13 +28,19 @@ const rebootUpgraded = `if ! [ -e ` + rebootedFile + ` ]; then
     echo 'bootstrap: the host did not reboot within 10 minutes' >&2
     report Failed OperatingSystem
     exit 1
-  done < <(rpm --query --all --queryformat '%{INSTALLTIME} %{NAME}\n')
+  fi
 fi`
 
-// addUpgrade has a host rebooted first, so that nothing else has been started by then.
-func addUpgrade(n *Node, os distribution, _ Input) error {
-	if n.Upgrade && os.rebootUpgraded != "" {
-		n.Setup = append([]string{os.rebootUpgraded}, n.Setup...)
-	}
-	return nil
-}
+// aptRebootPackage says that a package needs a reboot, where a hook of the image notes that.
+const aptRebootPackage = `if [ -e /run/reboot-required ]; then echo 'a package'; fi`
+
+// dnfRebootPackage is the first package that was installed since the boot and runs since then.
+const dnfRebootPackage = `
+    booted=$(sed -n 's/^btime //p' /proc/stat)
+    rpm --query --all --queryformat '%{INSTALLTIME} %{NAME}\n' | while read -r installed package; do
+      case $package in
+        kernel* | glibc | systemd | dbus | dbus-broker | dbus-daemon | openssl-libs | gnutls | linux-firmware | microcode_ctl) ;;
+        *) continue ;;
+      esac
+      if [ "$installed" -gt "$booted" ]; then echo "$package"; fi
+    done | sed -n 1p`

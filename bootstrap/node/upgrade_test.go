@@ -13,7 +13,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// upgraded is an image whose packages were just upgraded by dnf, and that has booted at the second 1000. What sleeps is ended by
+// upgraded is an image whose packages were just upgraded, and that has booted at the second 1000. What sleeps is ended by
 // the reboot.
 const upgraded = `
 mkdir -p bin opt/bin etc/sysctl.d run var/lib/cloud/instance/sem
@@ -22,25 +22,33 @@ printf 'cpu 1 2\nbtime 1000\n' >stat
 tool() { printf '#!/bin/bash\n%s\n' "$2" >bin/$1; chmod +x bin/$1; }
 tool systemctl 'echo "systemctl $*" >>log'
 tool sleep 'exit 143'
-for name in sysctl modprobe swapoff setenforce; do tool $name true; done
+for name in sysctl modprobe swapoff setenforce apt-get dnf; do tool $name true; done
 `
 
-// TestHostRebootsOnceAfterAnUpgrade: dnf leaves no file by which cloud-init would know that a reboot is needed.
+// TestHostRebootsOnceAfterAnUpgrade: dnf leaves no file by which cloud-init would know that a reboot is needed, and cloud-init
+// does not reboot after an upgrade that is not its own.
 func TestHostRebootsOnceAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
 	upgrades := func(s *bootstrapv1.BootstrapConfigSpec) { s.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot }
+	byDnf, byApt := []bootstrapv1.OperatingSystem{bootstrapv1.RHEL, bootstrapv1.Rocky, bootstrapv1.AmazonLinux}, []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Debian}
+	rpm := func(packages string) string { return "tool rpm \"printf '" + packages + "\\n'\"\n" }
+	const demanded = "touch run/reboot-required\n"
 	for name, c := range map[string]struct {
-		change   func(*bootstrapv1.BootstrapConfigSpec)
-		packages string
-		reboots  bool
+		systems []bootstrapv1.OperatingSystem
+		change  func(*bootstrapv1.BootstrapConfigSpec)
+		image   string
+		reboots bool
 	}{
-		"it reboots for a kernel":                     {upgrades, `900 bash\n1100 jq\n1100 kernel-core\n1100 glibc`, true},
-		"it reboots for the kernel of Amazon Linux":   {upgrades, `1100 kernel6.12`, true},
-		"it does not for what was in the image":       {upgrades, `900 kernel-core\n1000 glibc`, false},
-		"it does not for a program":                   {upgrades, `1100 jq\n1100 dbus-x11`, false},
-		"it does not where packages are not upgraded": {func(*bootstrapv1.BootstrapConfigSpec) {}, `1100 kernel-core`, false},
+		"it reboots for a kernel":                     {byDnf, upgrades, rpm(`900 bash\n1100 jq\n1100 kernel-core\n1100 glibc`), true},
+		"it reboots for the kernel of Amazon Linux":   {byDnf, upgrades, rpm(`1100 kernel6.12`), true},
+		"it does not for what was in the image":       {byDnf, upgrades, rpm(`900 kernel-core\n1000 glibc`), false},
+		"it does not for a program":                   {byDnf, upgrades, rpm(`1100 jq\n1100 dbus-x11`), false},
+		"it does not where packages are not upgraded": {byDnf, func(*bootstrapv1.BootstrapConfigSpec) {}, rpm(`1100 kernel-core`), false},
+		"it reboots where the package demands it":     {byApt, upgrades, demanded, true},
+		"it does not where no package demands it":     {byApt, upgrades, "", false},
+		"it does not where apt upgraded nothing":      {byApt, func(*bootstrapv1.BootstrapConfigSpec) {}, demanded, false},
 	} {
-		for _, system := range []bootstrapv1.OperatingSystem{bootstrapv1.RHEL, bootstrapv1.Rocky, bootstrapv1.AmazonLinux} {
+		for _, system := range c.systems {
 			t.Run(name+", "+string(system), func(t *testing.T) {
 				t.Parallel()
 				root := t.TempDir()
@@ -55,7 +63,7 @@ func TestHostRebootsOnceAfterAnUpgrade(t *testing.T) {
 					out, err := command.CombinedOutput()
 					return err == nil, string(out)
 				}
-				done, out := boot(upgraded + "tool rpm \"printf '" + c.packages + "\\n'\"\n")
+				done, out := boot(upgraded + c.image)
 				log, err := os.ReadFile(filepath.Join(root, "log"))
 				must(t, err)
 				if rebooted := strings.HasPrefix(string(log), "systemctl reboot\n"); rebooted != c.reboots || done == c.reboots {

@@ -92,8 +92,8 @@ type BootstrapConfigSpec struct {
 	// +optional
 	Binaries Binaries `json:"binaries,omitempty,omitzero"`
 
-	// packages are packages of the operating system to install before anything else, such as containerd.
-	// Default: none.
+	// packages are packages of the operating system to install before anything else, such as containerd, by the names
+	// that apt or dnf know. The installation is tried for 30 minutes; then the bootstrap fails. Default: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -104,7 +104,8 @@ type BootstrapConfigSpec struct {
 	Packages []string `json:"packages,omitempty"`
 
 	// packageUpgrade configures whether all packages are upgraded at the first boot, before the machine
-	// joins, with a reboot if that needs one: Never or OnFirstBoot. Default Never.
+	// joins, with a reboot if that needs one: Never or OnFirstBoot. The upgrade is tried for 30 minutes; then the
+	// bootstrap fails. Default Never.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;OnFirstBoot
 	PackageUpgrade PackageUpgrade `json:"packageUpgrade,omitempty"`

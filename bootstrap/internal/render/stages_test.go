@@ -22,8 +22,8 @@ import (
 )
 
 // boot runs the four real stages of cloud-init on user data, in a root directory that is thrown away, and returns what
-// they did, by the first word of each line that testdata/stages.sh prints.
-func boot(t *testing.T, in node.Input) map[string][]string {
+// they did, by the first word of each line that testdata/stages.sh prints. The environment is for that script.
+func boot(t *testing.T, in node.Input, environment ...string) map[string][]string {
 	t.Helper()
 	folder := cloudInit(t)
 	if os.Geteuid() != 0 {
@@ -60,6 +60,7 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 		args = append(args, d.Device)
 	}
 	command := exec.CommandContext(t.Context(), "unshare", args...)
+	command.Env = append(os.Environ(), environment...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
 	if err := command.Run(); err != nil {
@@ -284,4 +285,75 @@ func TestFailedStepIsReported(t *testing.T) {
 			t.Errorf("went on after the failure: %s", call)
 		}
 	}
+}
+
+// TestFailedPackagesAreReported: cloud-init goes on where one of its modules fails, and the host must not become a Node then.
+func TestFailedPackagesAreReported(t *testing.T) {
+	t.Parallel()
+	const last = "AGE=1800" // what fails is not tried again
+	packages := func(system bootstrapv1.OperatingSystem) node.Input {
+		return with(input(system), func(in *node.Input) { in.Spec.Packages = []string{"nfs-utils", "iscsi"} })
+	}
+	upgrade := func(system bootstrapv1.OperatingSystem) node.Input {
+		return with(input(system), func(in *node.Input) { in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot })
+	}
+	owned := with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
+		in.Spec.Files = []bootstrapv1.File{{Path: "/etc/by-root", Content: new("a\n")}, {Path: "/etc/by-app", Content: new("b\n"), Owner: "app:app"}}
+	})
+	for name, c := range map[string]struct {
+		in     node.Input
+		shims  string
+		age    string
+		reason string // empty: the host joins
+	}{
+		"apt-get that installs nothing":                   {packages(bootstrapv1.Ubuntu), fails("apt-get", "install", "exit 100"), last, "the installation of packages did not succeed within 30 minutes"},
+		"dnf that installs nothing":                       {packages(bootstrapv1.Rocky), fails("dnf", "install", "exit 1"), last, "the installation of packages did not succeed within 30 minutes"},
+		"apt-get that upgrades nothing":                   {upgrade(bootstrapv1.Debian), fails("apt-get", "upgrade", "exit 100"), last, "the upgrade of packages did not succeed within 30 minutes"},
+		"dnf that upgrades nothing":                       {upgrade(bootstrapv1.AmazonLinux), fails("dnf", "upgrade", "exit 1"), last, "the upgrade of packages did not succeed within 30 minutes"},
+		"a server that registers no host":                 {cases()["rhel-subscription"], fails("subscription-manager", "register", "exit 70"), last, "the registration of the host did not succeed within 30 minutes"},
+		"a file whose owner does not exist":               {owned, "", "", "spec.files: /etc/by-app is not there, or app:app does not exist"},
+		"apt-get that fails at first":                     {packages(bootstrapv1.Ubuntu), fails("apt-get", "install", atFirst), "", ""},
+		"dnf that fails at first":                         {packages(bootstrapv1.Rocky), fails("dnf", "install", atFirst), "", ""},
+		"a server that registers no host at first":        {cases()["rhel-subscription"], fails("subscription-manager", "register", atFirst), "", ""},
+		"packages of the image without a network":         {packages(bootstrapv1.Ubuntu), fails("apt-get", "", "exit 100") + inImage, last, ""},
+		"packages of the image without a network for dnf": {packages(bootstrapv1.Rocky), fails("dnf", "", "exit 1") + inImage, last, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			output := boot(t, c.in, "SHIMS="+c.shims, c.age)
+			console := strings.Join(output["LOG"], "\n")
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("%s\n%s", strings.Join(output["CALL"], "\n"), console)
+				}
+			})
+			if c.reason == "" {
+				if diff := cmp.Diff([]string{"success"}, output["SUCCESS"]); diff != "" {
+					t.Errorf("success file (-want +got):\n%s", diff)
+				}
+				assertOrder(t, []string{"systemctl restart kubelet.service"}, output["CALL"])
+				return
+			}
+			if diff := cmp.Diff([]string{""}, output["SUCCESS"]); diff != "" {
+				t.Errorf("success file (-want +got):\n%s", diff)
+			}
+			if _, after, found := strings.Cut(console, c.reason); !found || !strings.Contains(after, "drover-bootstrap: state=Failed step=OperatingSystem\n") {
+				t.Errorf("the console has no %q, or not as the reason of the failure", c.reason)
+			}
+			if slices.ContainsFunc(output["CALL"], func(call string) bool { return strings.Contains(call, "kubelet") }) {
+				t.Error("the kubelet was started")
+			}
+		})
+	}
+}
+
+// atFirst fails once for cloud-init and twice for our script, between which nothing sleeps.
+const atFirst = `echo >>/tries; [ $(wc -l </tries) -gt 3 ] || exit 1`
+
+// inImage has the packages in the image.
+const inImage = "\nprintf '%s\\n' nfs-utils iscsi >../../installed"
+
+// fails changes a shim: where its arguments have a word, it does something else first. No shim of sleep sleeps then.
+func fails(program, word, what string) string {
+	return "sed -i '2a case \"$*\" in *" + word + "*) " + what + " ;; esac' " + program + "\necho '#!/bin/sh' >sleep"
 }

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths> <distribution> [<disk>]
+# The variable SHIMS has commands that change the shims, which are in their working directory, and AGE the seconds that the script
+# of the user data takes itself to have run.
 #
 # Runs in namespaces of its own (mount, network, host name, processes). The host's root is the lower layer of an
 # overlay, so that nothing is written to it, and whatever would touch the kernel or systemd is replaced by a shim that
@@ -16,17 +18,34 @@ cp -r "$cloudinit"/{etc,usr} "$scratch/add/"
 
 upper=$scratch/upper
 mkdir -p "$upper/opt/bin" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "$upper/etc/cloud/cloud.cfg.d"
-for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust dnf; do
+for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust apt-get dnf; do
   printf '#!/bin/sh\necho "%s $*" >>/shims.log\n' "$program" >"$upper/opt/bin/$program"
 done
 # An upgrade brings a kernel. The reboot ends whatever sleeps.
 cat >>"$upper/opt/bin/dnf" <<'SHIM'
 case "$*" in *upgrade)
-  printf '#!/bin/sh\necho 9999999999 kernel-core\n' >/opt/bin/rpm
+  touch /upgraded
   printf '#!/bin/sh\nexit 143\n' >/opt/bin/sleep
-  chmod 0755 /opt/bin/rpm /opt/bin/sleep ;;
+  chmod 0755 /opt/bin/sleep ;;
 esac
 SHIM
+for program in apt-get dnf; do
+  echo 'case "$*" in *" install "*) printf "%s\n" ${*##* install } >>/installed ;; esac' >>"$upper/opt/bin/$program"
+done
+cat >"$upper/opt/bin/dpkg-query" <<'SHIM'
+#!/bin/sh
+for name; do :; done
+grep --quiet --line-regexp "$name" /installed && echo installed=1=
+SHIM
+cat >"$upper/opt/bin/rpm" <<'SHIM'
+#!/bin/sh
+for name; do :; done
+case "$*" in
+*--all*) [ ! -e /upgraded ] || echo 9999999999 kernel-core ;;
+*) grep --quiet --line-regexp "$name" /installed ;;
+esac
+SHIM
+touch "$upper/installed"
 cat >"$upper/opt/bin/curl" <<'SHIM'
 #!/bin/sh
 echo "curl $*" >>/shims.log
@@ -39,7 +58,9 @@ cat >"$upper/opt/bin/subscription-manager" <<'SHIM'
 #!/bin/sh
 echo "subscription-manager $*" >>/shims.log
 case "$1" in
-register) echo 'The system has been registered with ID: 1' ;;
+register)
+  mkdir -p /etc/pki/consumer && touch /etc/pki/consumer/cert.pem
+  echo 'The system has been registered with ID: 1' ;;
 identity) exit 1 ;; # no host is registered yet
 esac
 SHIM
@@ -64,6 +85,7 @@ case "$1 $2" in "start "*.mount)
 esac
 SHIM
 fi
+(cd "$upper/opt/bin" && eval "${SHIMS:-}")
 mkdir -p "$upper/etc/dnf" && printf '[main]\nproxy=http://of-the-image.example.test\n' >"$upper/etc/dnf/dnf.conf"
 mkdir -p "$upper/etc/selinux" && echo SELINUX=enforcing >"$upper/etc/selinux/config"
 printf '#!/bin/sh\necho Kubernetes v1.36.3\n' >"$upper/usr/bin/kubelet"
@@ -81,7 +103,7 @@ cloud_final_modules: [write-files-deferred, scripts-user]
 CFG
 cat >"$upper/boot.sh" <<'BOOT'
 export PATH=/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRITEBYTECODE=1
-run() { /usr/bin/python3 /usr/bin/cloud-init "$@" >>/boot.log 2>&1; }
+run() { env "SECONDS=${AGE:-0}" /usr/bin/python3 /usr/bin/cloud-init "$@" >>/boot.log 2>&1; }
 run init --local
 run init
 run modules --mode=config
