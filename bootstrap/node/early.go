@@ -16,7 +16,8 @@ import (
 )
 
 // addEarly prepares the host for what cloud-init does before the script runs: it registers the host, and upgrades and
-// installs packages. All of that may need the certificate authorities and the proxy.
+// installs packages. All of that may need the certificate authorities and the proxy. What stays is for the time after the script,
+// which has the proxy in its environment.
 func addEarly(n *Node, os distribution, in Input) error {
 	if len(n.Packages) == 0 && !n.Upgrade && n.Subscription == nil {
 		return nil
@@ -30,7 +31,7 @@ func addEarly(n *Node, os distribution, in Input) error {
 	}
 	n.Early = append(n.Early, os.packageProxy(proxy))
 	if n.Subscription != nil {
-		config, err := subscriptionProxy(cmp.Or(proxy.HTTPS, proxy.HTTP))
+		config, err := subscriptionProxy(proxy)
 		if err != nil {
 			return err
 		}
@@ -62,15 +63,16 @@ func aptProxy(proxy bootstrapv1.Proxy) string {
 	return "umask 077 && printf %s " + quote.Shell(config.String()) + " >/etc/apt/apt.conf.d/90drover-proxy"
 }
 
-// dnfProxy has dnf use the proxy, of which it has one for all.
+// dnfProxy has dnf use the proxy, of which it has one for all. It has no setting for hosts that are reached directly: those of
+// NoProxy are so only where the environment names them, as in the script.
 func dnfProxy(proxy bootstrapv1.Proxy) string {
 	line := quote.Shell("proxy=" + cmp.Or(proxy.HTTPS, proxy.HTTP))
 	return "sed -i '/^proxy=/d' /etc/dnf/dnf.conf && printf '%s\\n' " + line + " >>/etc/dnf/dnf.conf"
 }
 
 // subscriptionProxy has subscription-manager use the proxy.
-func subscriptionProxy(proxy string) (string, error) {
-	parsed, err := url.Parse(proxy)
+func subscriptionProxy(proxy bootstrapv1.Proxy) (string, error) {
+	parsed, err := url.Parse(cmp.Or(proxy.HTTPS, proxy.HTTP))
 	if err != nil || parsed.Hostname() == "" {
 		return "", invalid("spec.proxy", "is no URL with a host, which subscription-manager needs")
 	}
@@ -80,6 +82,9 @@ func subscriptionProxy(proxy string) (string, error) {
 	if user := parsed.User; user != nil {
 		password, _ := user.Password()
 		command += " --server.proxy_user=" + quote.Shell(user.Username()) + " --server.proxy_password=" + quote.Shell(password)
+	}
+	if len(proxy.NoProxy) > 0 {
+		command += " --server.no_proxy=" + quote.Shell(strings.Join(proxy.NoProxy, ","))
 	}
 	return command, nil
 }

@@ -42,12 +42,21 @@ Acquire::https::Proxy::mirror.example.test "DIRECT";
 
 func TestProxyThatSubscriptionManagerCannotUse(t *testing.T) {
 	t.Parallel()
-	_, err := subscriptionProxy("http://%zz")
+	_, err := subscriptionProxy(bootstrapv1.Proxy{HTTP: "http://%zz"})
 	if invalid, is := errors.AsType[*InvalidError](err); !is || invalid.Field != "spec.proxy" {
 		t.Errorf("got %v", err)
 	}
-	got, err := subscriptionProxy("https://proxy.example.test")
+	got, err := subscriptionProxy(bootstrapv1.Proxy{HTTPS: "https://proxy.example.test"})
 	if err != nil || !strings.HasSuffix(got, "--server.proxy_port='443'") {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestSubscriptionManagerReachesHostsDirectly: a Satellite server is often one that the proxy does not reach.
+func TestSubscriptionManagerReachesHostsDirectly(t *testing.T) {
+	t.Parallel()
+	got, err := subscriptionProxy(bootstrapv1.Proxy{HTTP: "http://proxy.example.test", NoProxy: []string{"satellite.example.test", "*.internal.example.test"}})
+	if want := " --server.proxy_port='80' --server.no_proxy='satellite.example.test,*.internal.example.test'"; err != nil || !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, %v, want it to end with %s", got, err, want)
 	}
 }

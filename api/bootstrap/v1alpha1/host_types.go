@@ -272,14 +272,16 @@ type NTP struct {
 // Proxy is an HTTP proxy.
 // +kubebuilder:validation:MinProperties=1
 type Proxy struct {
-	// http is the URL of the proxy for http.
+	// http is the URL of the proxy for http. With packages, packageUpgrade or a subscription, users of the host can read a
+	// password in it in dnf.conf and rhsm.conf.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[^\s"'\\$]+$`
 	HTTP string `json:"http,omitempty"`
 
-	// https is the URL of the proxy for https.
+	// https is the URL of the proxy for https. With packages, packageUpgrade or a subscription, users of the host can read a
+	// password in it in dnf.conf and rhsm.conf.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -287,7 +289,9 @@ type Proxy struct {
 	HTTPS string `json:"https,omitempty"`
 
 	// noProxy are hosts, domains and CIDR blocks that are reached directly, besides localhost and the API
-	// server. Name the pod and service ranges here.
+	// server. Name the pod and service ranges here. apt and dnf follow it while the host is bootstrapped; what is started
+	// later has only the names of hosts with apt, without those that begin with a dot or have *, / or :, and uses the
+	// proxy for all hosts with dnf.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
