@@ -8,8 +8,6 @@
 package request
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +18,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/diskname"
 	"drover.io/infra-providers/internal/label"
 )
 
@@ -81,7 +80,7 @@ func disks(input Input, image *compute.Image) []*compute.AttachedDisk {
 	all := []*compute.AttachedDisk{boot}
 	for _, further := range spec.Disks {
 		attached := disk(input, further.GoogleDiskSettings)
-		attached.DeviceName, attached.InitializeParams.DiskName = further.Name, diskName(input.Identity, further.Name)
+		attached.DeviceName, attached.InitializeParams.DiskName = further.Name, diskname.Further(input.Identity, further.Name)
 		if further.Snapshot != "" {
 			attached.InitializeParams.SourceSnapshot = "global/snapshots/" + further.Snapshot
 		}
@@ -132,32 +131,12 @@ func DiskNames(instance *compute.Instance) (names []string) {
 	return names
 }
 
-// maxName is the maximum length of a name.
-const maxName = 63
-
-// diskName derives the name of a further disk. The boot disk has that of the instance.
-func diskName(id driver.Identity, name string) string {
-	if full := id.Name + "-" + name; len(full) <= maxName {
-		return full
-	}
-	sum := sha256.Sum256([]byte(id.Name))
-	begin := strings.TrimRight(id.Name[:maxName-len(name)-10], "-")
-	return fmt.Sprintf("%s-%s-%s", begin, hex.EncodeToString(sum[:4]), name)
-}
-
 // maxDeviceName is the maximum length of the name of a further disk in a spec.
 const maxDeviceName = 30
 
 // IsDiskName reports whether a disk of a machine can have a name: it is that of the boot disk or of a further one. Labels may have
 // been copied to other disks.
-func IsDiskName(id driver.Identity, name string) bool {
-	for at, character := range name {
-		if further := name[at+1:]; character == '-' && len(further) <= maxDeviceName && diskName(id, further) == name {
-			return true
-		}
-	}
-	return name == id.Name
-}
+func IsDiskName(id driver.Identity, name string) bool { return diskname.Fits(id, name, maxDeviceName) }
 
 // DefaultNetwork is the network of an instance whose spec names none.
 const DefaultNetwork = "default"

@@ -4,16 +4,12 @@
 package request
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"strings"
-
 	"github.com/yandex-cloud/go-genproto/yandex/cloud/compute/v1"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/diskname"
 	"drover.io/infra-providers/internal/label"
 )
 
@@ -27,7 +23,7 @@ func Disks(input Input, image *compute.Image) []*compute.CreateDiskRequest {
 	}
 	all := []*compute.CreateDiskRequest{boot}
 	for _, further := range input.Spec.Disks {
-		to := disk(input, diskName(input.Identity, further.Name), further.YandexDiskSettings)
+		to := disk(input, diskname.Further(input.Identity, further.Name), further.YandexDiskSettings)
 		if further.SnapshotID != "" {
 			to.Source = &compute.CreateDiskRequest_SnapshotId{SnapshotId: further.SnapshotID}
 		}
@@ -57,29 +53,9 @@ func Matches(found *compute.Disk, wanted *compute.CreateDiskRequest) bool {
 		found.GetDiskPlacementPolicy().GetPlacementGroupId() == wanted.GetDiskPlacementPolicy().GetPlacementGroupId()
 }
 
-// maxName is the maximum length of a name.
-const maxName = 63
-
-// diskName derives the name of a further disk. The boot disk has that of the instance.
-func diskName(id driver.Identity, name string) string {
-	if full := id.Name + "-" + name; len(full) <= maxName {
-		return full
-	}
-	sum := sha256.Sum256([]byte(id.Name))
-	begin := strings.TrimRight(id.Name[:maxName-len(name)-10], "-")
-	return fmt.Sprintf("%s-%s-%s", begin, hex.EncodeToString(sum[:4]), name)
-}
-
 // maxDeviceName is the maximum length of the name of a further disk in a spec.
 const maxDeviceName = 20
 
 // IsDiskName reports whether a disk of a machine can have a name: it is that of the boot disk or of a further one. Labels may have
 // been copied to other disks.
-func IsDiskName(id driver.Identity, name string) bool {
-	for at, character := range name {
-		if further := name[at+1:]; character == '-' && len(further) <= maxDeviceName && diskName(id, further) == name {
-			return true
-		}
-	}
-	return name == id.Name
-}
+func IsDiskName(id driver.Identity, name string) bool { return diskname.Fits(id, name, maxDeviceName) }
