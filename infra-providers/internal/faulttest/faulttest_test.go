@@ -48,7 +48,7 @@ func TestFinds(t *testing.T) {
 		"an instance that never gets deleted":                          {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &neverDeletes{c} }, []error{errStuck}},
 		"a look-up by name alone":                                      {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deletesByName{c} }, []error{errTouched}},
 		"a check that compares no more than names":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &trustsNames{c} }, []error{errTouched}},
-		"tags that are put on what is somebody else's":                 {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
+		"tags that are put on what another owner has":                  {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
 		"a refusal for lack of room though the instance was made":      {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &refusesAfterCreating{Cloud: c} }, []error{errDoubled}},
 		"nothing where one that was never started is replaced":         {replacing(driver.Stopped, true, true), nil},
 		"nothing where one that is being deleted is replaced":          {replacing(driver.Stopping, true, true), nil},
