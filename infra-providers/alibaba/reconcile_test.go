@@ -16,7 +16,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/alibaba/alibabafake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -39,7 +38,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, alibabafake.ZoneB)
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.MatchRegexp(`^alicloud://eu-central-1\.i-gw8[0-9a-f]{15}$`))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(alibabafake.ZoneB))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -70,7 +69,7 @@ func TestReconcileFallback(t *testing.T) {
 		s.Fallbacks = []infrav1.AlibabaFallback{{InstanceType: "ecs.g8i.large", ZoneID: alibabafake.ZoneB, Market: "Spot"}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(alibabafake.ZoneB))
 
 	s.Delete(machine)
@@ -97,15 +96,15 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.AlibabaMachineSpec) { s.CredentialsSecretName = "elsewhere" }, machinestatus.UnauthorizedReason, "rejects the signature"},
-		"no-secret":         {func(s *infrav1.AlibabaMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.AlibabaMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "ALIBABA_CLOUD_ACCESS_KEY"},
-		"wrong-type":        {func(s *infrav1.AlibabaMachineSpec) { s.InstanceType = "ecs.g99.large" }, machinestatus.InvalidConfigurationReason, "spec.instanceType"},
-		"wrong-image":       {func(s *infrav1.AlibabaMachineSpec) { s.Image = infrav1.AlibabaImage{Family: "gone"} }, machinestatus.InvalidConfigurationReason, "spec.image"},
-		"wrong-vswitch":     {func(s *infrav1.AlibabaMachineSpec) { s.VSwitches[0].VSwitchID = "vsw-gone" }, machinestatus.InvalidConfigurationReason, "spec.vSwitches"},
-		"no-vswitch":        {func(s *infrav1.AlibabaMachineSpec) { s.ZoneID = "eu-central-1c" }, machinestatus.InvalidConfigurationReason, "spec.vSwitches"},
-		"no-stock":          {func(s *infrav1.AlibabaMachineSpec) { s.InstanceType = alibabafake.NoStock }, machinestatus.InsufficientCapacityReason, alibabafake.NoStock},
-		"odd-provider-id":   {func(s *infrav1.AlibabaMachineSpec) { s.ProviderID = "alicloud://cn-hangzhou.i-1" }, machinestatus.InstanceMissingReason, ""},
+		"other-credentials": {func(s *infrav1.AlibabaMachineSpec) { s.CredentialsSecretName = "elsewhere" }, infrav1.UnauthorizedReason, "rejects the signature"},
+		"no-secret":         {func(s *infrav1.AlibabaMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.AlibabaMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "ALIBABA_CLOUD_ACCESS_KEY"},
+		"wrong-type":        {func(s *infrav1.AlibabaMachineSpec) { s.InstanceType = "ecs.g99.large" }, infrav1.InvalidConfigurationReason, "spec.instanceType"},
+		"wrong-image":       {func(s *infrav1.AlibabaMachineSpec) { s.Image = infrav1.AlibabaImage{Family: "gone"} }, infrav1.InvalidConfigurationReason, "spec.image"},
+		"wrong-vswitch":     {func(s *infrav1.AlibabaMachineSpec) { s.VSwitches[0].VSwitchID = "vsw-gone" }, infrav1.InvalidConfigurationReason, "spec.vSwitches"},
+		"no-vswitch":        {func(s *infrav1.AlibabaMachineSpec) { s.ZoneID = "eu-central-1c" }, infrav1.InvalidConfigurationReason, "spec.vSwitches"},
+		"no-stock":          {func(s *infrav1.AlibabaMachineSpec) { s.InstanceType = alibabafake.NoStock }, infrav1.InsufficientCapacityReason, alibabafake.NoStock},
+		"odd-provider-id":   {func(s *infrav1.AlibabaMachineSpec) { s.ProviderID = "alicloud://cn-hangzhou.i-1" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/anexia/anexiafake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -38,7 +37,7 @@ func TestReconcileMachine(t *testing.T) {
 	})
 	s.CreateMachine(machine, anexiafake.ZoneB)
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.MatchRegexp(`^anexia://[0-9a-f]{32}$`))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(anexiafake.ZoneB))
 	s.Expect(machine.Status.Account).To(gomega.Equal("anexia/" + anexiafake.VLAN))
@@ -78,15 +77,15 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.AnexiaMachineSpec) { s.CredentialsSecretName = "elsewhere" }, machinestatus.UnauthorizedReason, "401"},
-		"no-secret":         {func(s *infrav1.AnexiaMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.AnexiaMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "the key token"},
-		"wrong-template":    {func(s *infrav1.AnexiaMachineSpec) { s.Template = "gone" }, machinestatus.InvalidConfigurationReason, "spec.template"},
-		"wrong-location":    {func(s *infrav1.AnexiaMachineSpec) { s.LocationID = "gone" }, machinestatus.InvalidConfigurationReason, "spec.locationID"},
-		"wrong-disk":        {func(s *infrav1.AnexiaMachineSpec) { s.Disks[0].PerformanceType = "FAST9" }, machinestatus.InvalidConfigurationReason, "spec.disks[0].performanceType"},
-		"no-address": {func(s *infrav1.AnexiaMachineSpec) { s.Networks[0].PrefixIDs = []string{anexiafake.FullPrefix} }, machinestatus.InsufficientCapacityReason,
+		"other-credentials": {func(s *infrav1.AnexiaMachineSpec) { s.CredentialsSecretName = "elsewhere" }, infrav1.UnauthorizedReason, "401"},
+		"no-secret":         {func(s *infrav1.AnexiaMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.AnexiaMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "the key token"},
+		"wrong-template":    {func(s *infrav1.AnexiaMachineSpec) { s.Template = "gone" }, infrav1.InvalidConfigurationReason, "spec.template"},
+		"wrong-location":    {func(s *infrav1.AnexiaMachineSpec) { s.LocationID = "gone" }, infrav1.InvalidConfigurationReason, "spec.locationID"},
+		"wrong-disk":        {func(s *infrav1.AnexiaMachineSpec) { s.Disks[0].PerformanceType = "FAST9" }, infrav1.InvalidConfigurationReason, "spec.disks[0].performanceType"},
+		"no-address": {func(s *infrav1.AnexiaMachineSpec) { s.Networks[0].PrefixIDs = []string{anexiafake.FullPrefix} }, infrav1.InsufficientCapacityReason,
 			"no address is free"},
-		"odd-provider-id": {func(s *infrav1.AnexiaMachineSpec) { s.ProviderID = "anexia://none" }, machinestatus.InstanceMissingReason, ""},
+		"odd-provider-id": {func(s *infrav1.AnexiaMachineSpec) { s.ProviderID = "anexia://none" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/awsfake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -40,7 +39,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, awsfake.Region+"b")
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	id := listInstanceIDs(t, ec2.connect(t))[0]
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("aws:///eu-central-1b/" + id))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("eu-central-1b"))
@@ -73,7 +72,7 @@ func TestFallbackToASubnetByFilters(t *testing.T) {
 		s.Fallbacks = []infrav1.AWSFallback{{Subnet: selector("availability-zone", awsfake.Region+"b")}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(awsfake.Region + "b"))
 	s.Delete(machine)
 	s.Expect(ec2.cloud.Leftovers()).To(gomega.BeEmpty())
@@ -99,14 +98,14 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "unknown" }, machinestatus.UnauthorizedReason, "AuthFailure"},
-		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
-		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, machinestatus.InvalidConfigurationReason, "m9x.huge"},
-		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, machinestatus.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
-		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, machinestatus.InvalidConfigurationReason, "spec.subnet"},
-		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, machinestatus.InsufficientCapacityReason, "m7i.48xlarge"},
-		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, machinestatus.InstanceMissingReason, ""},
+		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "unknown" }, infrav1.UnauthorizedReason, "AuthFailure"},
+		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
+		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, infrav1.InvalidConfigurationReason, "m9x.huge"},
+		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, infrav1.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
+		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, infrav1.InvalidConfigurationReason, "spec.subnet"},
+		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, infrav1.InsufficientCapacityReason, "m7i.48xlarge"},
+		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

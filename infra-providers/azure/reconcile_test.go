@@ -16,7 +16,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/azure/azurefake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -41,7 +40,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, "3")
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(group + "worker-1"))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("3"))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -73,7 +72,7 @@ func TestReconcileFallback(t *testing.T) {
 		s.Fallbacks = []infrav1.AzureFallback{{VMSize: "Standard_D4s_v5", Zone: "2", Priority: "Spot"}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("2"))
 	s.Expect(arm.cloud.Requests()).To(gomega.HaveLen(2))
 
@@ -104,15 +103,15 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"wrong-password":  {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "wrong" }, machinestatus.UnauthorizedReason, "invalid_client AADSTS7000215"},
-		"escaping-tenant": {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "escaping" }, machinestatus.UnauthorizedReason, "is no tenant"},
-		"no-secret":       {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":    {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "lacks one of the keys"},
-		"wrong-group":     {func(s *infrav1.AzureMachineSpec) { s.ResourceGroup = "gone" }, machinestatus.UnauthorizedReason, "ResourceGroupNotFound"},
-		"wrong-size":      {func(s *infrav1.AzureMachineSpec) { s.VMSize = "Standard_X2" }, machinestatus.InvalidConfigurationReason, "spec.vmSize"},
-		"wrong-image":     {func(s *infrav1.AzureMachineSpec) { s.Image.Marketplace.SKU = "gone" }, machinestatus.InvalidConfigurationReason, "spec.image: Azure: NotFound"},
-		"wrong-subnet":    {func(s *infrav1.AzureMachineSpec) { s.NetworkInterface.SubnetID += "x" }, machinestatus.InvalidConfigurationReason, "spec.networkInterface"},
-		"odd-provider-id": {func(s *infrav1.AzureMachineSpec) { s.ProviderID = "azure:///subscriptions/other" }, machinestatus.InstanceMissingReason, ""},
+		"wrong-password":  {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "wrong" }, infrav1.UnauthorizedReason, "invalid_client AADSTS7000215"},
+		"escaping-tenant": {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "escaping" }, infrav1.UnauthorizedReason, "is no tenant"},
+		"no-secret":       {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":    {func(s *infrav1.AzureMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "lacks one of the keys"},
+		"wrong-group":     {func(s *infrav1.AzureMachineSpec) { s.ResourceGroup = "gone" }, infrav1.UnauthorizedReason, "ResourceGroupNotFound"},
+		"wrong-size":      {func(s *infrav1.AzureMachineSpec) { s.VMSize = "Standard_X2" }, infrav1.InvalidConfigurationReason, "spec.vmSize"},
+		"wrong-image":     {func(s *infrav1.AzureMachineSpec) { s.Image.Marketplace.SKU = "gone" }, infrav1.InvalidConfigurationReason, "spec.image: Azure: NotFound"},
+		"wrong-subnet":    {func(s *infrav1.AzureMachineSpec) { s.NetworkInterface.SubnetID += "x" }, infrav1.InvalidConfigurationReason, "spec.networkInterface"},
+		"odd-provider-id": {func(s *infrav1.AzureMachineSpec) { s.ProviderID = "azure:///subscriptions/other" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

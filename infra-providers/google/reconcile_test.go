@@ -16,7 +16,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/google/googlefake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -39,7 +38,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, googlefake.ZoneB)
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("gce://drover-test/europe-west3-b/worker-1"))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("europe-west3-b"))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -69,7 +68,7 @@ func TestReconcileFallback(t *testing.T) {
 		s.Fallbacks = []infrav1.GoogleFallback{{MachineType: "n4-standard-4", Zone: googlefake.ZoneB, ProvisioningModel: "SPOT"}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("gce://drover-test/europe-west3-b/worker-2"))
 
 	s.Delete(machine)
@@ -97,14 +96,14 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.GoogleMachineSpec) { s.CredentialsSecretName = "elsewhere" }, machinestatus.UnauthorizedReason, "service_account"},
-		"no-secret":         {func(s *infrav1.GoogleMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.GoogleMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "serviceaccount.json"},
-		"wrong-type":        {func(s *infrav1.GoogleMachineSpec) { s.MachineType = "n9-huge-2" }, machinestatus.InvalidConfigurationReason, "n9-huge-2"},
-		"wrong-image":       {func(s *infrav1.GoogleMachineSpec) { s.Image.Family = "gone" }, machinestatus.InvalidConfigurationReason, "spec.image: notFound"},
-		"wrong-subnetwork":  {func(s *infrav1.GoogleMachineSpec) { s.NetworkInterfaces[0].Subnetwork = "gone" }, machinestatus.InvalidConfigurationReason, "subnetworks/gone"},
-		"no-room":           {func(s *infrav1.GoogleMachineSpec) { s.MachineType = googlefake.NoCapacity }, machinestatus.InsufficientCapacityReason, googlefake.NoCapacity},
-		"odd-provider-id":   {func(s *infrav1.GoogleMachineSpec) { s.ProviderID = "gce://other-project/a/b" }, machinestatus.InstanceMissingReason, ""},
+		"other-credentials": {func(s *infrav1.GoogleMachineSpec) { s.CredentialsSecretName = "elsewhere" }, infrav1.UnauthorizedReason, "service_account"},
+		"no-secret":         {func(s *infrav1.GoogleMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.GoogleMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "serviceaccount.json"},
+		"wrong-type":        {func(s *infrav1.GoogleMachineSpec) { s.MachineType = "n9-huge-2" }, infrav1.InvalidConfigurationReason, "n9-huge-2"},
+		"wrong-image":       {func(s *infrav1.GoogleMachineSpec) { s.Image.Family = "gone" }, infrav1.InvalidConfigurationReason, "spec.image: notFound"},
+		"wrong-subnetwork":  {func(s *infrav1.GoogleMachineSpec) { s.NetworkInterfaces[0].Subnetwork = "gone" }, infrav1.InvalidConfigurationReason, "subnetworks/gone"},
+		"no-room":           {func(s *infrav1.GoogleMachineSpec) { s.MachineType = googlefake.NoCapacity }, infrav1.InsufficientCapacityReason, googlefake.NoCapacity},
+		"odd-provider-id":   {func(s *infrav1.GoogleMachineSpec) { s.ProviderID = "gce://other-project/a/b" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

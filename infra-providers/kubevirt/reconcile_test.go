@@ -24,7 +24,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/kubevirt"
@@ -99,7 +98,7 @@ func TestReconcileMachine(t *testing.T) {
 	spec := fullSpec()
 	spec.CredentialsSecretName, spec.Namespace, spec.Zone, spec.EvictionStrategy = "infra", e.namespace, "zone-a", "External"
 	machine := newMachine(s, "worker-1", spec)
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	name := "drover-" + string(machine.UID)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("kubevirt://" + name))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-a"))
@@ -114,7 +113,7 @@ func TestReconcileMachine(t *testing.T) {
 	}
 	report(func(vm *virtv1.VirtualMachine) { vm.Status.PrintableStatus = virtv1.VirtualMachineStatusMigrating })
 	e.poke(s, user)
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	if diff := cmp.Diff(before.Addresses, machine.Status.Addresses); diff != "" {
 		t.Errorf("the migration changed the addresses (-before +after):\n%s", diff)
 	}
@@ -124,7 +123,7 @@ func TestReconcileMachine(t *testing.T) {
 		vmi.Status.EvacuationNodeName = "node-1"
 	})
 	e.poke(s, user)
-	s.Expect(s.WaitForReason(machine, machinestatus.EvictionRequestedReason)).To(gomega.ContainSubstring("node node-1 of the infrastructure cluster is drained"))
+	s.Expect(s.WaitForReason(machine, infrav1.EvictionRequestedReason)).To(gomega.ContainSubstring("node node-1 of the infrastructure cluster is drained"))
 	s.Expect(machine.Status.InstanceState).To(gomega.Equal("Running"))
 
 	s.Delete(machine)
@@ -155,14 +154,14 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		change          func(*infrav1.KubeVirtMachineSpec)
 		reason, message string
 	}{
-		"no-secret":           {func(s *infrav1.KubeVirtMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"no-permission":       {func(s *infrav1.KubeVirtMachineSpec) { s.CredentialsSecretName = "nobody" }, machinestatus.UnauthorizedReason, "forbidden"},
-		"another-namespace":   {func(s *infrav1.KubeVirtMachineSpec) { s.Namespace = "kube-system" }, machinestatus.UnauthorizedReason, "forbidden"},
-		"no-own-cluster":      {func(s *infrav1.KubeVirtMachineSpec) { s.CredentialsSecretName, s.Namespace = "", "" }, machinestatus.UnauthorizedReason, "no cluster of its own"},
-		"no-such-data-source": {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk = dataSource("none") }, machinestatus.InvalidConfigurationReason, "spec.rootDisk.source.dataSource"},
+		"no-secret":           {func(s *infrav1.KubeVirtMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"no-permission":       {func(s *infrav1.KubeVirtMachineSpec) { s.CredentialsSecretName = "nobody" }, infrav1.UnauthorizedReason, "forbidden"},
+		"another-namespace":   {func(s *infrav1.KubeVirtMachineSpec) { s.Namespace = "kube-system" }, infrav1.UnauthorizedReason, "forbidden"},
+		"no-own-cluster":      {func(s *infrav1.KubeVirtMachineSpec) { s.CredentialsSecretName, s.Namespace = "", "" }, infrav1.UnauthorizedReason, "no cluster of its own"},
+		"no-such-data-source": {func(s *infrav1.KubeVirtMachineSpec) { s.RootDisk = dataSource("none") }, infrav1.InvalidConfigurationReason, "spec.rootDisk.source.dataSource"},
 		"no-such-pvc": {func(s *infrav1.KubeVirtMachineSpec) {
 			s.RootDisk = infrav1.KubeVirtRootDisk{Source: infrav1.KubeVirtDiskSource{PersistentVolumeClaim: infrav1.KubeVirtVolumeReference{Name: "none"}}}
-		}, machinestatus.InvalidConfigurationReason, "spec.rootDisk.source.persistentVolumeClaim"},
+		}, infrav1.InvalidConfigurationReason, "spec.rootDisk.source.persistentVolumeClaim"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s.In(t)
@@ -171,7 +170,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 			test.change(&spec)
 			machine := newMachine(s, name, spec)
 			s.Expect(s.WaitForReason(machine, test.reason)).To(gomega.ContainSubstring(test.message))
-			if test.reason == machinestatus.InvalidConfigurationReason {
+			if test.reason == infrav1.InvalidConfigurationReason {
 				s.Delete(machine)
 			}
 		})

@@ -15,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/metalstack/metalstackfake"
@@ -38,7 +37,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, "")
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.MatchRegexp("^metal://fra-equ01/[-0-9]{36}$"))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(metalstackfake.PartitionA))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -70,7 +69,7 @@ func TestReconcileFallback(t *testing.T) {
 		s.Fallbacks = []infrav1.MetalStackFallback{{Size: metalstackfake.BigSize, Partition: metalstackfake.PartitionB}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(metalstackfake.PartitionB))
 
 	s.Delete(machine)
@@ -97,16 +96,16 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.MetalStackMachineSpec) { s.CredentialsSecretName = "elsewhere" }, machinestatus.UnauthorizedReason, "403"},
-		"no-secret":         {func(s *infrav1.MetalStackMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.MetalStackMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "METAL_API_URL"},
-		"other-project":     {func(s *infrav1.MetalStackMachineSpec) { s.Project = metalstackfake.OtherProject }, machinestatus.InvalidConfigurationReason, "does not belong to the project"},
-		"wrong-size":        {func(s *infrav1.MetalStackMachineSpec) { s.Size = "huge" }, machinestatus.InvalidConfigurationReason, "spec.size"},
-		"wrong-image":       {func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }, machinestatus.InvalidConfigurationReason, "spec.image"},
-		"wrong-network":     {func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = "gone" }, machinestatus.InvalidConfigurationReason, "spec.privateNetworks"},
-		"no-machine":        {func(s *infrav1.MetalStackMachineSpec) { s.Size = metalstackfake.NoMachines }, machinestatus.InsufficientCapacityReason, metalstackfake.NoMachines},
-		"odd-provider-id":   {func(s *infrav1.MetalStackMachineSpec) { s.ProviderID = "metal://nothing" }, machinestatus.InstanceMissingReason, ""},
-		"a-firewall":        {func(s *infrav1.MetalStackMachineSpec) { s.ProviderID = "metal://fra-equ01/" + metalstackfake.Firewall }, machinestatus.InstanceMissingReason, ""},
+		"other-credentials": {func(s *infrav1.MetalStackMachineSpec) { s.CredentialsSecretName = "elsewhere" }, infrav1.UnauthorizedReason, "403"},
+		"no-secret":         {func(s *infrav1.MetalStackMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.MetalStackMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "METAL_API_URL"},
+		"other-project":     {func(s *infrav1.MetalStackMachineSpec) { s.Project = metalstackfake.OtherProject }, infrav1.InvalidConfigurationReason, "does not belong to the project"},
+		"wrong-size":        {func(s *infrav1.MetalStackMachineSpec) { s.Size = "huge" }, infrav1.InvalidConfigurationReason, "spec.size"},
+		"wrong-image":       {func(s *infrav1.MetalStackMachineSpec) { s.Image = "plan9-4.0" }, infrav1.InvalidConfigurationReason, "spec.image"},
+		"wrong-network":     {func(s *infrav1.MetalStackMachineSpec) { s.PrivateNetworks[0].NetworkID = "gone" }, infrav1.InvalidConfigurationReason, "spec.privateNetworks"},
+		"no-machine":        {func(s *infrav1.MetalStackMachineSpec) { s.Size = metalstackfake.NoMachines }, infrav1.InsufficientCapacityReason, metalstackfake.NoMachines},
+		"odd-provider-id":   {func(s *infrav1.MetalStackMachineSpec) { s.ProviderID = "metal://nothing" }, infrav1.InstanceMissingReason, ""},
+		"a-firewall":        {func(s *infrav1.MetalStackMachineSpec) { s.ProviderID = "metal://fra-equ01/" + metalstackfake.Firewall }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/nutanix/nutanixfake"
@@ -36,7 +35,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, nutanixfake.ClusterB)
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.MatchRegexp("^nutanix://[-0-9a-f]{36}$"))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(nutanixfake.ClusterB))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -65,7 +64,7 @@ func TestReconcileFallback(t *testing.T) {
 		s.Fallbacks = []infrav1.NutanixFallback{{Cluster: nutanixfake.ClusterB}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(nutanixfake.ClusterB))
 
 	s.Delete(machine)
@@ -95,17 +94,17 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "elsewhere" }, machinestatus.UnauthorizedReason, "the credentials are invalid"},
-		"no-secret":         {func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "NUTANIX_ENDPOINT is missing"},
-		"wrong-cluster":     {func(s *infrav1.NutanixMachineSpec) { s.Cluster = "gone" }, machinestatus.InvalidConfigurationReason, `Prism Central has no cluster "gone"`},
-		"wrong-image":       {func(s *infrav1.NutanixMachineSpec) { s.Image.Name = "gone" }, machinestatus.InvalidConfigurationReason, "spec.image.name"},
-		"ambiguous-image":   {func(s *infrav1.NutanixMachineSpec) { s.Image.Name = nutanixfake.AmbiguousImage }, machinestatus.InvalidConfigurationReason, "2 images have the name"},
-		"wrong-subnet":      {func(s *infrav1.NutanixMachineSpec) { s.NetworkInterfaces[0].Subnet = "gone" }, machinestatus.InvalidConfigurationReason, "spec.networkInterfaces[0].subnet"},
+		"other-credentials": {func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "elsewhere" }, infrav1.UnauthorizedReason, "the credentials are invalid"},
+		"no-secret":         {func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.NutanixMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "NUTANIX_ENDPOINT is missing"},
+		"wrong-cluster":     {func(s *infrav1.NutanixMachineSpec) { s.Cluster = "gone" }, infrav1.InvalidConfigurationReason, `Prism Central has no cluster "gone"`},
+		"wrong-image":       {func(s *infrav1.NutanixMachineSpec) { s.Image.Name = "gone" }, infrav1.InvalidConfigurationReason, "spec.image.name"},
+		"ambiguous-image":   {func(s *infrav1.NutanixMachineSpec) { s.Image.Name = nutanixfake.AmbiguousImage }, infrav1.InvalidConfigurationReason, "2 images have the name"},
+		"wrong-subnet":      {func(s *infrav1.NutanixMachineSpec) { s.NetworkInterfaces[0].Subnet = "gone" }, infrav1.InvalidConfigurationReason, "spec.networkInterfaces[0].subnet"},
 		"wrong-category": {func(s *infrav1.NutanixMachineSpec) { s.Categories = []infrav1.NutanixCategory{{Key: "a", Value: "b"}} },
-			machinestatus.InvalidConfigurationReason, "create it first"},
-		"no-room":         {func(s *infrav1.NutanixMachineSpec) { s.Cluster = nutanixfake.FullCluster }, machinestatus.InsufficientCapacityReason, "NO_HOST_RESOURCES"},
-		"odd-provider-id": {func(s *infrav1.NutanixMachineSpec) { s.ProviderID = "gce://other-project/a/b" }, machinestatus.InstanceMissingReason, ""},
+			infrav1.InvalidConfigurationReason, "create it first"},
+		"no-room":         {func(s *infrav1.NutanixMachineSpec) { s.Cluster = nutanixfake.FullCluster }, infrav1.InsufficientCapacityReason, "NO_HOST_RESOURCES"},
+		"odd-provider-id": {func(s *infrav1.NutanixMachineSpec) { s.ProviderID = "gce://other-project/a/b" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/openstack"
@@ -60,7 +59,7 @@ func TestReconcileMachine(t *testing.T) {
 	spec.CredentialsSecretName, spec.RootVolume = "cloud", infrav1.OpenStackVolume{SizeGiB: 20}
 	machine := newMachine("worker-1", spec)
 	s.CreateMachine(machine, "zone-b")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("openstack://RegionOne/%s", r.only(t, "servers")["id"])))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-b"))
@@ -94,7 +93,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 	spec.CredentialsSecretName, spec.Flavor = "cloud", "nonsense"
 	machine := newMachine("unknown-flavor", spec)
 	s.CreateMachine(machine, "")
-	s.Expect(s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.flavor"))
+	s.Expect(s.WaitForReason(machine, infrav1.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.flavor"))
 	s.Delete(machine)
 	s.Expect(r.Leftovers()).To(gomega.BeEmpty())
 }
@@ -108,7 +107,7 @@ func TestReconcileWithChangedCredentials(t *testing.T) {
 	spec.CredentialsSecretName = "cloud"
 	machine := newMachine("refused", spec)
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.UnauthorizedReason)
+	s.WaitForReason(machine, infrav1.UnauthorizedReason)
 	changed := maps.Clone(r.secret)
 	changed["OS_PASSWORD"] = []byte("another")
 	s.Put(credentialsSecret(changed))
@@ -133,7 +132,7 @@ func TestRealReconcileMachines(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, machine := range machines {
-		s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+		s.WaitForReason(machine, infrav1.InstanceRunningReason)
 		s.Expect(regexp.MustCompile(`^openstack:///[0-9a-f-]{36}$`).MatchString(machine.Spec.ProviderID)).To(gomega.BeTrue(), machine.Spec.ProviderID)
 		s.Expect(machine.Status.Addresses).To(gomega.ContainElement(gomega.HaveField("Type", clusterv1.MachineInternalIP)))
 		if spec.FloatingIP.Network != "" {
@@ -146,7 +145,7 @@ func TestRealReconcileMachines(t *testing.T) {
 	s.Delete(machines[0])
 	machines[0] = newMachine(s.Home.Namespace+"-5", spec)
 	s.CreateMachine(machines[0], "")
-	s.WaitForReason(machines[0], machinestatus.InstanceRunningReason)
+	s.WaitForReason(machines[0], infrav1.InstanceRunningReason)
 	t.Logf("one was replaced after %s", time.Since(began).Round(time.Second))
 	suffix := string(s.Home.UID)
 	s.Expect(slices.DeleteFunc(leftovers(t, suffix), func(thing string) bool {

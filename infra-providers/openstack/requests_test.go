@@ -17,7 +17,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // counter is a transport that counts requests by method and path.
@@ -111,7 +110,7 @@ func TestRealRequestsPerMachine(t *testing.T) {
 		s.CreateMachine(machines[n], "")
 	}
 	for _, machine := range machines {
-		s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+		s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	}
 	created := counted.taken()
 	t.Logf("%d machines were created with %d calls each: %v", many, sum(created)/many, created)

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/qemu"
@@ -76,7 +75,7 @@ func TestReconcileMachine(t *testing.T) {
 	machine.Name = "worker-1"
 	machine.Spec.ShutdownGracePeriodSeconds = ptr.To[int32](30)
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	want := infrav1.MachineStatus{
 		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
 		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
@@ -114,7 +113,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		machine.Name = name
 		change(&machine.Spec)
 		s.CreateMachine(machine, "")
-		s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)
+		s.WaitForReason(machine, infrav1.InvalidConfigurationReason)
 		s.remove(machine)
 	}
 }

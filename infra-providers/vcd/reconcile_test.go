@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/vcd/vcdfake"
@@ -33,7 +32,7 @@ func TestReconcileMachine(t *testing.T) {
 	machine := newMachine("worker-1", newSpec(func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "vcd" }))
 	s.CreateMachine(machine, vcdfake.PlacementPolicy)
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.MatchRegexp("^vmware-cloud-director://urn:vcloud:vm:[0-9a-f-]{36}$"))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(vcdfake.PlacementPolicy))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -64,12 +63,12 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "wrong" }, machinestatus.UnauthorizedReason, "invalid_grant"},
-		"no-secret":         {func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "organization"},
-		"wrong-template":    {func(s *infrav1.VCDMachineSpec) { s.Template = "gone" }, machinestatus.InvalidConfigurationReason, `spec.template: the catalog "images" has no vApp template "gone"`},
-		"wrong-network":     {func(s *infrav1.VCDMachineSpec) { s.Networks[0].Name = "gone" }, machinestatus.InvalidConfigurationReason, "spec.networks[0].name"},
-		"odd-provider-id":   {func(s *infrav1.VCDMachineSpec) { s.ProviderID = "gce://other-project/a/b" }, machinestatus.InstanceMissingReason, ""},
+		"other-credentials": {func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "wrong" }, infrav1.UnauthorizedReason, "invalid_grant"},
+		"no-secret":         {func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.VCDMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "organization"},
+		"wrong-template":    {func(s *infrav1.VCDMachineSpec) { s.Template = "gone" }, infrav1.InvalidConfigurationReason, `spec.template: the catalog "images" has no vApp template "gone"`},
+		"wrong-network":     {func(s *infrav1.VCDMachineSpec) { s.Networks[0].Name = "gone" }, infrav1.InvalidConfigurationReason, "spec.networks[0].name"},
+		"odd-provider-id":   {func(s *infrav1.VCDMachineSpec) { s.ProviderID = "gce://other-project/a/b" }, infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

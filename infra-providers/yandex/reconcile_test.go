@@ -15,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/yandex/yandexfake"
@@ -39,7 +38,7 @@ func TestReconcileMachine(t *testing.T) {
 	}))
 	s.CreateMachine(machine, yandexfake.ZoneB)
 
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Spec.ProviderID).To(gomega.MatchRegexp("^yandex://fhm[0-9]{15}$"))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(yandexfake.ZoneB))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -70,7 +69,7 @@ func TestReconcileFallback(t *testing.T) {
 		s.Fallbacks = []infrav1.YandexFallback{{PlatformID: "standard-v3", Zone: yandexfake.ZoneB, Preemptible: ptr.To(true)}}
 	}))
 	s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal(yandexfake.ZoneB))
 
 	s.Delete(machine)
@@ -95,17 +94,17 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"other-credentials": {func(s *infrav1.YandexMachineSpec) { s.CredentialsSecretName = "elsewhere" }, machinestatus.UnauthorizedReason, "invalid or has expired"},
-		"no-secret":         {func(s *infrav1.YandexMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":      {func(s *infrav1.YandexMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "key.json"},
-		"wrong-platform":    {func(s *infrav1.YandexMachineSpec) { s.PlatformID = "standard-v9" }, machinestatus.InvalidConfigurationReason, "standard-v9"},
-		"wrong-image":       {func(s *infrav1.YandexMachineSpec) { s.Image.Family = "gone" }, machinestatus.InvalidConfigurationReason, "spec.image: NotFound"},
+		"other-credentials": {func(s *infrav1.YandexMachineSpec) { s.CredentialsSecretName = "elsewhere" }, infrav1.UnauthorizedReason, "invalid or has expired"},
+		"no-secret":         {func(s *infrav1.YandexMachineSpec) { s.CredentialsSecretName = "missing" }, infrav1.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":      {func(s *infrav1.YandexMachineSpec) { s.CredentialsSecretName = "empty" }, infrav1.UnauthorizedReason, "key.json"},
+		"wrong-platform":    {func(s *infrav1.YandexMachineSpec) { s.PlatformID = "standard-v9" }, infrav1.InvalidConfigurationReason, "standard-v9"},
+		"wrong-image":       {func(s *infrav1.YandexMachineSpec) { s.Image.Family = "gone" }, infrav1.InvalidConfigurationReason, "spec.image: NotFound"},
 		"wrong-subnet": {func(s *infrav1.YandexMachineSpec) { s.NetworkInterfaces[0].Subnets[0].SubnetID = "gone" },
-			machinestatus.InvalidConfigurationReason, "Subnet gone not found"},
-		"no-subnet": {func(s *infrav1.YandexMachineSpec) { s.Zone = "ru-central1-d" }, machinestatus.InvalidConfigurationReason, "spec.networkInterfaces[0].subnets"},
-		"no-room":   {func(s *infrav1.YandexMachineSpec) { s.PlatformID = yandexfake.NoCapacity }, machinestatus.InsufficientCapacityReason, yandexfake.NoCapacity},
+			infrav1.InvalidConfigurationReason, "Subnet gone not found"},
+		"no-subnet": {func(s *infrav1.YandexMachineSpec) { s.Zone = "ru-central1-d" }, infrav1.InvalidConfigurationReason, "spec.networkInterfaces[0].subnets"},
+		"no-room":   {func(s *infrav1.YandexMachineSpec) { s.PlatformID = yandexfake.NoCapacity }, infrav1.InsufficientCapacityReason, yandexfake.NoCapacity},
 		"odd-provider-id": {func(s *infrav1.YandexMachineSpec) { s.ProviderID = "gce://other-project/a/b" },
-			machinestatus.InstanceMissingReason, ""},
+			infrav1.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/digitalocean"
 	"drover.io/infra-providers/digitalocean/digitaloceanfake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -57,7 +56,7 @@ func reconcileMachine(s *testenv.Harness, cloud *digitaloceanfake.Cloud) {
 		Volumes: []infrav1.DigitalOceanVolume{{Name: "data", SizeGiB: 10}},
 	}}
 	owner := s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	created := cloud.Droplets()[0]
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("digitalocean://%d", created.ID)))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -80,10 +79,10 @@ func reconcileInvalidToken(s *testenv.Harness) {
 	s.Create(tokenSecret("rotated", "wrong"))
 	machine := newWorker("worker-2", "rotated", "s-2vcpu-4gb")
 	owner := s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.UnauthorizedReason)
+	s.WaitForReason(machine, infrav1.UnauthorizedReason)
 	s.Put(tokenSecret("rotated", digitaloceanfake.Token))
 	// Secrets are not watched: the next reconcile of the machine uses the new token, at the latest after a minute.
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Delete(machine, owner)
 }
 
@@ -96,7 +95,7 @@ func newWorker(name, secret, size string) *infrav1.DigitalOceanMachine {
 func reconcileInvalidSize(s *testenv.Harness) {
 	machine := newWorker("worker-3", "good", "huge")
 	owner := s.CreateMachine(machine, "")
-	s.Expect(s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.size"))
+	s.Expect(s.WaitForReason(machine, infrav1.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.size"))
 	s.Delete(machine, owner)
 }
 
@@ -105,7 +104,7 @@ func reconcileFallback(s *testenv.Harness, cloud *digitaloceanfake.Cloud) {
 	machine.Spec.Fallbacks = []infrav1.DigitalOceanFallback{{Region: "fra1"}}
 	cloud.SellOut()
 	owner := s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("fra1"))
 	s.Delete(machine, owner)
 }

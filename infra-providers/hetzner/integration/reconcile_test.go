@@ -18,7 +18,6 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -60,7 +59,7 @@ func reconcileMachine(s *testenv.Harness, cloud *hetznerfake.Cloud) {
 		Volumes:  []infrav1.HetznerVolume{{Name: "data", SizeGB: 10}},
 	}}
 	owner := s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	server := cloud.CreatedServers()[0].Server
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("hcloud://%d", server.ID)))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -81,10 +80,10 @@ func reconcileInvalidToken(s *testenv.Harness) {
 		CredentialsSecretName: "rotated", ServerType: "cx33", Image: "ubuntu-24.04",
 	}}
 	owner := s.CreateMachine(machine, "")
-	s.WaitForReason(machine, machinestatus.UnauthorizedReason)
+	s.WaitForReason(machine, infrav1.UnauthorizedReason)
 	s.Put(tokenSecret("rotated", hetznerfake.Token))
 	// Secrets are not watched: the next reconcile of the machine uses the new token, at the latest after a minute.
-	s.WaitForReason(machine, machinestatus.InstanceRunningReason)
+	s.WaitForReason(machine, infrav1.InstanceRunningReason)
 	s.Delete(machine, owner)
 }
 
@@ -93,7 +92,7 @@ func reconcileInvalidType(s *testenv.Harness) {
 		CredentialsSecretName: "good", ServerType: "huge", Image: "ubuntu-24.04",
 	}}
 	owner := s.CreateMachine(machine, "")
-	s.Expect(s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.serverType"))
+	s.Expect(s.WaitForReason(machine, infrav1.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.serverType"))
 	s.Delete(machine, owner)
 }
 

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/errorreason"
@@ -100,7 +101,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Resul
 // joined reports that a host joined which was late.
 func (r *Reconciler[M, C]) joined(ctx context.Context, machine M) (ctrl.Result, error) {
 	before := machine.DeepCopyObject().(M)
-	machinestatus.SetHostJoined(machine, metav1.ConditionTrue, machinestatus.JoinedReason, "")
+	machinestatus.SetHostJoined(machine, metav1.ConditionTrue, infrav1.JoinedReason, "")
 	return results.RequeueOnConflict(r.write(ctx, before, machine))
 }
 
@@ -117,10 +118,10 @@ func (r *Reconciler[M, C]) explain(ctx context.Context, machine M, owner *cluste
 	case err == nil:
 	case driver.IsNotFound(err), driver.IsNotOwned(err), driver.IsAccountMismatch(err):
 		return again, nil // as reported in Ready
-	case problem.Unreported, problem.Passing && joinedCondition(machine) != nil:
+	case problem.Unreported, problem.Transient && joinedCondition(machine) != nil:
 		return again, nil // what the console had before explains more
 	}
-	found := explanation{status: metav1.ConditionUnknown, reason: machinestatus.ConsoleUnavailableReason}
+	found := explanation{status: metav1.ConditionUnknown, reason: infrav1.ConsoleUnavailableReason}
 	if err != nil {
 		found.message = "the console cannot be read: " + err.Error()
 	} else {
@@ -208,9 +209,9 @@ func runningSince[M driver.Machine](machine M) (since time.Time, runs bool) {
 // reportedByCloud reports whether HostJoined comes from a cloud that sees the inside of its instances.
 func reportedByCloud[M driver.Machine](machine M) bool {
 	joined := joinedCondition(machine)
-	return joined != nil && (joined.Reason == machinestatus.HostFailedReason || joined.Reason == machinestatus.JoinedReason)
+	return joined != nil && (joined.Reason == infrav1.HostFailedReason || joined.Reason == infrav1.JoinedReason)
 }
 
 func joinedCondition[M driver.Machine](machine M) *metav1.Condition {
-	return meta.FindStatusCondition(machine.GetStatus().Conditions, machinestatus.HostJoinedCondition)
+	return meta.FindStatusCondition(machine.GetStatus().Conditions, infrav1.HostJoinedCondition)
 }

@@ -162,7 +162,7 @@ func (f *fixture) reconcile() (*metav1.Condition, time.Duration) {
 	result, err := f.Reconcile(f.t.Context(), f.infra.DeepCopy())
 	f.must(err)
 	f.refresh()
-	return meta.FindStatusCondition(f.infra.Status.Conditions, machinestatus.HostJoinedCondition), result.RequeueAfter
+	return meta.FindStatusCondition(f.infra.Status.Conditions, infrav1.HostJoinedCondition), result.RequeueAfter
 }
 
 func (f *fixture) events() []string {
@@ -189,7 +189,7 @@ func TestLateMachineIsExplained(t *testing.T) {
 	}
 	f.now = f.now.Add(after)
 	condition, next := f.reconcile()
-	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != machinestatus.BootstrapFailedReason ||
+	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != infrav1.BootstrapFailedReason ||
 		!strings.Contains(condition.Message, "kubelet does not have the checksum, said [removed]") {
 		t.Fatalf("HostJoined is %v", condition)
 	}
@@ -206,7 +206,7 @@ func TestLateMachineIsExplained(t *testing.T) {
 		t.Error("the same console causes another write or event")
 	}
 	f.join()
-	if condition, next := f.reconcile(); condition.Status != metav1.ConditionTrue || condition.Reason != machinestatus.JoinedReason || next != 0 {
+	if condition, next := f.reconcile(); condition.Status != metav1.ConditionTrue || condition.Reason != infrav1.JoinedReason || next != 0 {
 		t.Errorf("with a Node HostJoined is %v, again after %s", condition, next)
 	}
 }
@@ -230,7 +230,7 @@ func TestWordsOfAHostAreHiddenWithoutTheListOfSecrets(t *testing.T) {
 	f.cloud.Write(uid, failed)
 	f.now = f.now.Add(after)
 	condition, _ := f.reconcile()
-	if condition == nil || condition.Reason != machinestatus.BootstrapFailedReason || strings.Contains(condition.Message, "checksum") {
+	if condition == nil || condition.Reason != infrav1.BootstrapFailedReason || strings.Contains(condition.Message, "checksum") {
 		t.Errorf("HostJoined is %v", condition)
 	}
 }
@@ -244,7 +244,7 @@ func TestConsoleThatCannotBeReadIsReported(t *testing.T) {
 	}
 	f.now = f.now.Add(after)
 	condition, _ := f.reconcile()
-	if condition == nil || condition.Status != metav1.ConditionUnknown || condition.Reason != machinestatus.ConsoleUnavailableReason {
+	if condition == nil || condition.Status != metav1.ConditionUnknown || condition.Reason != infrav1.ConsoleUnavailableReason {
 		t.Errorf("HostJoined is %v", condition)
 	}
 }
@@ -290,7 +290,7 @@ func TestEventOfLongLinesIsStored(t *testing.T) {
 	note := strings.TrimPrefix(all[0], "Warning BootstrapFailed ")
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.owner.Namespace, Name: "late"}, EventTime: metav1.NowMicro(), Type: corev1.EventTypeWarning,
-		Reason: machinestatus.BootstrapFailedReason, Action: "ReadConsole", Note: note, ReportingController: "drover.io/test", ReportingInstance: "test",
+		Reason: infrav1.BootstrapFailedReason, Action: "ReadConsole", Note: note, ReportingController: "drover.io/test", ReportingInstance: "test",
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: f.owner.Namespace, Name: "late"},
 	}
 	direct, err := client.New(cluster.Config, client.Options{})
@@ -316,7 +316,7 @@ func TestConsoleIsNotRead(t *testing.T) {
 		},
 		"where the cloud reports it": func(f *fixture) {
 			f.refresh()
-			machinestatus.SetHostJoined(f.infra, metav1.ConditionFalse, machinestatus.HostFailedReason, "as the cloud says")
+			machinestatus.SetHostJoined(f.infra, metav1.ConditionFalse, infrav1.HostFailedReason, "as the cloud says")
 			f.must(cluster.Client.Status().Update(f.t.Context(), f.infra))
 		},
 		"of another manager": func(f *fixture) { f.WatchFilter = "blue" },
@@ -353,7 +353,7 @@ func TestConsoleOfAnotherMachineIsNotShown(t *testing.T) {
 	_, err = f.Reconcile(t.Context(), copied)
 	f.must(err)
 	f.refresh()
-	if condition := meta.FindStatusCondition(f.infra.Status.Conditions, machinestatus.HostJoinedCondition); condition != nil {
+	if condition := meta.FindStatusCondition(f.infra.Status.Conditions, infrav1.HostJoinedCondition); condition != nil {
 		t.Errorf("HostJoined is %v", condition)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drover.io/infra-providers/internal/machinestatus"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
 // explanation is what the condition HostJoined says.
@@ -30,16 +30,16 @@ func explain(r report, secrets redactor) explanation {
 func meaning(r report) (reason, message string) {
 	switch r.state {
 	case stateFailed:
-		return machinestatus.BootstrapFailedReason, fmt.Sprintf("the bootstrap failed in the step %s; correct its configuration and delete the Machine", r.step)
+		return infrav1.BootstrapFailedReason, fmt.Sprintf("the bootstrap failed in the step %s; correct its configuration and delete the Machine", r.step)
 	case stateRunning:
-		return machinestatus.BootstrapRunningReason, fmt.Sprintf("the bootstrap is in the step %s", r.step)
+		return infrav1.BootstrapRunningReason, fmt.Sprintf("the bootstrap is in the step %s", r.step)
 	case stateRetrying:
-		return machinestatus.BootstrapRunningReason, fmt.Sprintf("the bootstrap retries the step %s", r.step)
+		return infrav1.BootstrapRunningReason, fmt.Sprintf("the bootstrap retries the step %s", r.step)
 	case stateSucceeded:
-		return machinestatus.KubeletNotJoinedReason, "the bootstrap succeeded, and no Node with the providerID of the instance exists; see the log of the kubelet on the host"
+		return infrav1.KubeletNotJoinedReason, "the bootstrap succeeded, and no Node with the providerID of the instance exists; see the log of the kubelet on the host"
 	case stateWaiting:
-		return machinestatus.KubeletNotJoinedReason, "the bootstrap succeeded, and the kubelet has no certificate: it does not reach or trust the API server, or its request is not approved"
+		return infrav1.KubeletNotJoinedReason, "the bootstrap succeeded, and the kubelet has no certificate: it does not reach or trust the API server, or its request is not approved"
 	default:
-		return machinestatus.BootstrapNotStartedReason, "the console does not show a begin of the bootstrap: the image, its cloud-init or Ignition, or the network of the instance"
+		return infrav1.BootstrapNotStartedReason, "the console does not show a begin of the bootstrap: the image, its cloud-init or Ignition, or the network of the instance"
 	}
 }

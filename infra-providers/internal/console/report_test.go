@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"drover.io/infra-providers/internal/machinestatus"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
 func TestExplanationOfAConsole(t *testing.T) {
@@ -26,43 +26,43 @@ func TestExplanationOfAConsole(t *testing.T) {
 				"[   22.112399] cloud-init[812]: bootstrap: line 57 ended with status 1\r\n" +
 				"[   22.112456] cloud-init[812]: drover-bootstrap: state=Failed step=Downloads\r\n" +
 				"[   23.000000] cloud-init[812]: Cloud-init v. 24.4 finished\r\n\r\nUbuntu 24.04 LTS worker ttyS0\r\n\r\nworker login: ",
-			reason: machinestatus.BootstrapFailedReason,
+			reason: infrav1.BootstrapFailedReason,
 			says:   []string{"step Downloads", "https://dl.example.test/kubelet does not have the checksum sha256:0000", "line 57"},
 			silent: []string{"login", "22.112", "cloud-init["},
 		},
 		"a command that runs, in colours": {
 			console: "drover-bootstrap: state=Running step=preCommands[1]\n\x1b[0;32mwaiting for the disk\x1b[0m\n",
-			reason:  machinestatus.BootstrapRunningReason, says: []string{"preCommands[1]", `"waiting for the disk"`},
+			reason:  infrav1.BootstrapRunningReason, says: []string{"preCommands[1]", `"waiting for the disk"`},
 		},
 		"a mirror that is down": {
 			console: "drover-bootstrap: state=Running step=Downloads\ncurl: (7) Failed to connect\ndrover-bootstrap: state=Retrying step=Downloads\n",
-			reason:  machinestatus.BootstrapRunningReason, says: []string{"retries the step Downloads", "curl: (7) Failed to connect"},
+			reason:  infrav1.BootstrapRunningReason, says: []string{"retries the step Downloads", "curl: (7) Failed to connect"},
 		},
 		"a kubelet that is not approved": {
 			console: "drover-bootstrap: state=Succeeded step=All\nlogin:\nE1125 01:00:01.000000    1 bootstrap.go:2] no such host\ndrover-bootstrap: state=Waiting step=Join\n",
-			reason:  machinestatus.KubeletNotJoinedReason, says: []string{"has no certificate", "E bootstrap.go:2] no such host"}, silent: []string{"01:00:01"},
+			reason:  infrav1.KubeletNotJoinedReason, says: []string{"has no certificate", "E bootstrap.go:2] no such host"}, silent: []string{"01:00:01"},
 		},
 		"a bootstrap that succeeded": {
 			console: "bootstrap: noise\ndrover-bootstrap: state=Succeeded step=All\nlogin:\n",
-			reason:  machinestatus.KubeletNotJoinedReason, says: []string{"the bootstrap succeeded"}, silent: []string{"noise", "login"},
+			reason:  infrav1.KubeletNotJoinedReason, says: []string{"the bootstrap succeeded"}, silent: []string{"noise", "login"},
 		},
 		"a later boot": {
 			console: "drover-bootstrap: state=Failed step=Downloads\n[    0.000000] Linux version 6\ndrover-bootstrap: state=Running step=System\n",
-			reason:  machinestatus.BootstrapRunningReason, says: []string{"step System"}, silent: []string{"Linux"},
+			reason:  infrav1.BootstrapRunningReason, says: []string{"step System"}, silent: []string{"Linux"},
 		},
 		"an image without cloud-init": {
 			console: "Booting\nReached target\nworker login:\n",
-			reason:  machinestatus.BootstrapNotStartedReason, says: []string{"does not show a begin", "Booting | Reached target | worker login:"},
+			reason:  infrav1.BootstrapNotStartedReason, says: []string{"does not show a begin", "Booting | Reached target | worker login:"},
 		},
 		"nothing": {
-			reason: machinestatus.BootstrapNotStartedReason, silent: []string{"has"},
+			reason: infrav1.BootstrapNotStartedReason, silent: []string{"has"},
 		},
 		"a line that only looks like one of the bootstrap": {
 			console: "drover-bootstrap: state=Failed step=Downloads; delete all\ndrover-bootstrap: state=Broken step=All\n",
-			reason:  machinestatus.BootstrapNotStartedReason,
+			reason:  infrav1.BootstrapNotStartedReason,
 		},
 		"long lines, and bytes that are no text": {
-			console: strings.Repeat("x y", 3_000) + "\n\x00\xff\xfe\u202eevil\n", reason: machinestatus.BootstrapNotStartedReason,
+			console: strings.Repeat("x y", 3_000) + "\n\x00\xff\xfe\u202eevil\n", reason: infrav1.BootstrapNotStartedReason,
 			says: []string{"…"}, silent: []string{"\u202e", "\x00", "\ufffd", strings.Repeat("x y", maxLine/3+1)},
 		},
 	} {

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/runtime/predicates"
 )
 
@@ -29,7 +29,7 @@ func inputsOf(object client.Object) inputs {
 	conditions := object.(driver.Machine).GetStatus().Conditions
 	return inputs{
 		runs:   meta.IsStatusConditionTrue(conditions, clusterv1.ReadyCondition),
-		joined: meta.IsStatusConditionTrue(conditions, machinestatus.HostJoinedCondition),
+		joined: meta.IsStatusConditionTrue(conditions, infrav1.HostJoinedCondition),
 		owned:  inframachine.OwnerReference(object) != nil,
 		watch:  object.GetLabels()[clusterv1.WatchLabel],
 	}

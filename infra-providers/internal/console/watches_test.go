@@ -17,8 +17,8 @@ import (
 func TestJoinedThatIsOverwrittenIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	late, joined := &infrav1.SimMachine{}, &infrav1.SimMachine{}
-	machinestatus.SetHostJoined(late, metav1.ConditionFalse, machinestatus.BootstrapRunningReason, "")
-	machinestatus.SetHostJoined(joined, metav1.ConditionTrue, machinestatus.JoinedReason, "")
+	machinestatus.SetHostJoined(late, metav1.ConditionFalse, infrav1.BootstrapRunningReason, "")
+	machinestatus.SetHostJoined(joined, metav1.ConditionTrue, infrav1.JoinedReason, "")
 	if inputsOf(joined) == inputsOf(late) {
 		t.Error("the change from true to false causes no reconcile")
 	}

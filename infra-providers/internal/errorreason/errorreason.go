@@ -13,30 +13,6 @@ import (
 	"drover.io/runtime/requesterror"
 )
 
-// Reasons of conditions, one for each kind of error.
-const (
-	// InvalidConfiguration: the spec cannot work.
-	InvalidConfiguration = infrav1.InvalidConfigurationReason
-	// InstanceNotOwned: the instance belongs to another owner.
-	InstanceNotOwned = infrav1.InstanceNotOwnedReason
-	// InstanceTagsMissing: the instance lacks ownership tags, so that its owner is not known.
-	InstanceTagsMissing = infrav1.InstanceTagsMissingReason
-	// AccountMismatch: the credentials lead to another account.
-	AccountMismatch = infrav1.AccountMismatchReason
-	// Unauthorized: the cloud refused the credentials.
-	Unauthorized = infrav1.UnauthorizedReason
-	// QuotaExceeded: the account's quota is used up.
-	QuotaExceeded = infrav1.QuotaExceededReason
-	// InsufficientCapacity: the cloud has no capacity for the instance type in the zone.
-	InsufficientCapacity = infrav1.InsufficientCapacityReason
-	// RateLimited: the account calls the cloud too often.
-	RateLimited = infrav1.RateLimitedReason
-	// InstancePending: the cloud is still at work, and nothing failed.
-	InstancePending = infrav1.InstancePendingReason
-	// CloudError: the cloud failed in a way that may pass.
-	CloudError = infrav1.CloudErrorReason
-)
-
 // Problem is what a failure means.
 type Problem struct {
 	Reason string
@@ -46,8 +22,8 @@ type Problem struct {
 	Retry time.Duration
 	// Terminal failures do not pass by themselves.
 	Terminal bool
-	// Passing failures may pass by themselves and do not change what was found before.
-	Passing bool
+	// Transient failures may pass by themselves and do not change what was found before.
+	Transient bool
 	// Unreported failures are those of this process alone and are not reported.
 	Unreported bool
 }
@@ -56,27 +32,27 @@ type Problem struct {
 func Classify(err error) Problem {
 	switch {
 	case driver.IsBusy(err):
-		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Unreported: true}
+		return Problem{Reason: infrav1.CloudErrorReason, Retry: time.Second, Transient: true, Unreported: true}
 	case driver.IsInvalidConfiguration(err):
-		return Problem{Reason: InvalidConfiguration, Terminal: true}
+		return Problem{Reason: infrav1.InvalidConfigurationReason, Terminal: true}
 	case driver.IsUntagged(err):
-		return Problem{Reason: InstanceTagsMissing, Retry: time.Minute}
+		return Problem{Reason: infrav1.InstanceTagsMissingReason, Retry: time.Minute}
 	case driver.IsAccountMismatch(err):
-		return Problem{Reason: AccountMismatch, Retry: time.Minute}
+		return Problem{Reason: infrav1.AccountMismatchReason, Retry: time.Minute}
 	case driver.IsNotOwned(err):
-		return Problem{Reason: InstanceNotOwned, Terminal: true}
+		return Problem{Reason: infrav1.InstanceNotOwnedReason, Terminal: true}
 	case driver.IsUnauthorized(err):
-		return Problem{Reason: Unauthorized, Advice: "; check the credentials and what they permit", Retry: time.Minute}
+		return Problem{Reason: infrav1.UnauthorizedReason, Advice: "; check the credentials and what they permit", Retry: time.Minute}
 	case driver.IsQuotaExceeded(err):
-		return Problem{Reason: QuotaExceeded, Advice: "; raise the quota or scale down", Retry: 3 * time.Minute}
+		return Problem{Reason: infrav1.QuotaExceededReason, Advice: "; raise the quota or scale down", Retry: 3 * time.Minute}
 	case driver.IsInsufficientCapacity(err):
-		return Problem{Reason: InsufficientCapacity, Advice: "; wait, or use another instance type or zone", Retry: 2 * time.Minute}
+		return Problem{Reason: infrav1.InsufficientCapacityReason, Advice: "; wait, or use another instance type or zone", Retry: 2 * time.Minute}
 	case driver.IsRateLimited(err):
-		return Problem{Reason: RateLimited, Retry: max(driver.RetryAfter(err), 5*time.Second), Passing: true}
+		return Problem{Reason: infrav1.RateLimitedReason, Retry: max(driver.RetryAfter(err), 5*time.Second), Transient: true}
 	case driver.IsUnfinished(err):
-		return Problem{Reason: InstancePending, Retry: 5 * time.Second, Passing: true}
+		return Problem{Reason: infrav1.InstancePendingReason, Retry: 5 * time.Second, Transient: true}
 	default:
-		return Problem{Reason: CloudError, Advice: "; retried with back-off", Passing: true}
+		return Problem{Reason: infrav1.CloudErrorReason, Advice: "; retried with back-off", Transient: true}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/errorreason"
 )
@@ -19,16 +20,16 @@ func TestReasonOfEachError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	for want, err := range map[errorreason.Problem]error{
-		{Reason: errorreason.InvalidConfiguration, Terminal: true}:                   &driver.InvalidConfigurationError{Field: "spec.x", Err: cause},
-		{Reason: errorreason.InstanceNotOwned, Terminal: true}:                       &driver.NotOwnedError{Found: driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{Namespace: "n", Name: "c"}}},
-		{Reason: errorreason.InstanceTagsMissing, Retry: time.Minute}:                &driver.NotOwnedError{},
-		{Reason: errorreason.Unauthorized, Retry: time.Minute}:                       &driver.UnauthorizedError{Err: cause},
-		{Reason: errorreason.QuotaExceeded, Retry: 3 * time.Minute}:                  &driver.QuotaExceededError{Err: cause},
-		{Reason: errorreason.InsufficientCapacity, Retry: 2 * time.Minute}:           &driver.InsufficientCapacityError{Err: cause},
-		{Reason: errorreason.RateLimited, Retry: 17 * time.Second, Passing: true}:    &driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause},
-		{Reason: errorreason.RateLimited, Retry: 5 * time.Second, Passing: true}:     &driver.RateLimitedError{Err: cause},
-		{Reason: errorreason.InstancePending, Retry: 5 * time.Second, Passing: true}: &driver.UnfinishedError{Err: cause},
-		{Reason: errorreason.CloudError, Passing: true}:                              cause,
+		{Reason: infrav1.InvalidConfigurationReason, Terminal: true}:                     &driver.InvalidConfigurationError{Field: "spec.x", Err: cause},
+		{Reason: infrav1.InstanceNotOwnedReason, Terminal: true}:                         &driver.NotOwnedError{Found: driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{Namespace: "n", Name: "c"}}},
+		{Reason: infrav1.InstanceTagsMissingReason, Retry: time.Minute}:                  &driver.NotOwnedError{},
+		{Reason: infrav1.UnauthorizedReason, Retry: time.Minute}:                         &driver.UnauthorizedError{Err: cause},
+		{Reason: infrav1.QuotaExceededReason, Retry: 3 * time.Minute}:                    &driver.QuotaExceededError{Err: cause},
+		{Reason: infrav1.InsufficientCapacityReason, Retry: 2 * time.Minute}:             &driver.InsufficientCapacityError{Err: cause},
+		{Reason: infrav1.RateLimitedReason, Retry: 17 * time.Second, Transient: true}:    &driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause},
+		{Reason: infrav1.RateLimitedReason, Retry: 5 * time.Second, Transient: true}:     &driver.RateLimitedError{Err: cause},
+		{Reason: infrav1.InstancePendingReason, Retry: 5 * time.Second, Transient: true}: &driver.UnfinishedError{Err: cause},
+		{Reason: infrav1.CloudErrorReason, Transient: true}:                              cause,
 	} {
 		got := errorreason.Classify(fmt.Errorf("requesting: %w", err))
 		got.Advice = ""

@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/journal"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
@@ -289,7 +289,7 @@ func (s *run[M, C]) check(ctx context.Context, one *lifecycle[M], failure error)
 		return nil
 	}
 	switch ready.Reason {
-	case machinestatus.InstanceMissingReason, machinestatus.InstanceNotOwnedReason, machinestatus.InvalidConfigurationReason:
+	case infrav1.InstanceMissingReason, infrav1.InstanceNotOwnedReason, infrav1.InvalidConfigurationReason:
 		return fmt.Errorf("%w: machine %q: %s", errGivenUp, name, ready.Message)
 	default:
 		return nil

@@ -14,7 +14,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // newAccountFixture is a fixture whose Secret leads to the cloud while its token is home, and to another account otherwise.
@@ -60,7 +59,7 @@ func TestCredentialsOfAnotherAccount(t *testing.T) {
 				r.delete(machine)
 			}
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.AccountMismatchReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.AccountMismatchReason)
 			r.wantMessage(machine, pinned, `Secret "cloud"`, infrav1.AccountAnnotation)
 			r.wantInCloud(1)
 			if calls := r.elsewhere.Snapshot().Calls; calls["get"]+calls["delete"]+calls["create"] > 0 {
@@ -73,7 +72,7 @@ func TestCredentialsOfAnotherAccount(t *testing.T) {
 				r.wantInCloud(0)
 				return
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 		})
 	}
 }
@@ -99,11 +98,11 @@ func TestAccountIsStoredBeforeCreation(t *testing.T) {
 	}
 	machine, _ := r.machine("worker")
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.UnauthorizedReason)
 	r.wantInCloud(0)
 	broken = nil
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 	r.wantInCloud(1)
 }
 

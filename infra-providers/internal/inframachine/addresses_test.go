@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // TestAddressesOfAGuestDoNotStopTheStatus: root in a guest reports any number of addresses and a name of any length, and
@@ -36,7 +36,7 @@ func TestAddressesOfAGuestDoNotStopTheStatus(t *testing.T) {
 			i.State, i.Addresses, i.Reported = driver.Running, []clusterv1.MachineAddress{given}, reported
 		})
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 	if !ptr.Deref(machine.Status.Initialization.Provisioned, false) || len(machine.Status.Addresses) != 256 || machine.Status.Addresses[0] != given {
 		t.Errorf("the status has %d addresses, want 256 of which the first is the cloud's: %+v", len(machine.Status.Addresses), machine.Status.Initialization)
 	}

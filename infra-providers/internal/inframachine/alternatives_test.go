@@ -17,7 +17,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // newAlternativesFixture is a fixture whose machines may be small or large in zone a, or small in zone b.
@@ -147,7 +146,7 @@ func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 		t.Errorf("got %+v and %v, want another try within a minute", result, err)
 	}
 	r.wantCreations(3)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InsufficientCapacityReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InsufficientCapacityReason)
 	if machine.ResourceVersion != version {
 		t.Error("a machine that only waits was written")
 	}
@@ -163,7 +162,7 @@ func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 	r.settle(machine)
 	r.wantInCloud(1)
 	r.wantZone(machine, "a")
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 }
 
 func TestNewMachineSkipsOfferingsWithoutCapacity(t *testing.T) {
@@ -238,7 +237,7 @@ func TestChoiceIsStoredBeforeItsCreation(t *testing.T) {
 				}
 			}
 			r.wantInCloud(1)
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 		})
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // A management cluster restored from a snapshot: the machine waited for capacity when the snapshot was taken; the original
@@ -36,7 +36,7 @@ func TestCopyCreatesNoInstance(t *testing.T) {
 	}
 	r.wantInCloud(0)
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
-	if ready == nil || ready.Reason != machinestatus.WaitingForManagementClaimReason {
+	if ready == nil || ready.Reason != infrav1.WaitingForManagementClaimReason {
 		t.Errorf("got the condition %v", ready)
 	}
 }

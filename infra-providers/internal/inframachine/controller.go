@@ -135,7 +135,7 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 		return ctrl.Result{}, nil
 	}
 	if claimed(s.machine) && s.clusterName() == "" {
-		return s.wait(machinestatus.ClusterUnknownReason, machinestatus.ClusterUnknown)
+		return s.wait(infrav1.ClusterUnknownReason, machinestatus.ClusterUnknown)
 	}
 	gone, result, err := r.deleteInstance(ctx, s)
 	if gone && err == nil {
@@ -156,6 +156,6 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 		controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}
-	machinestatus.SetWaiting(s.machine, machinestatus.DeletingReason, machinestatus.Describe("waiting for the cloud to delete the instance", s.observed.Message))
+	machinestatus.SetWaiting(s.machine, infrav1.DeletingReason, machinestatus.Describe("waiting for the cloud to delete the instance", s.observed.Message))
 	return result, nil
 }

@@ -16,7 +16,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // TestCallsPerListPage counts the requests to a cloud whose lists have pages of ten. Package
@@ -69,7 +68,7 @@ func TestTerminatedInstanceIsReadOnce(t *testing.T) {
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.DeletingReason)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State = driver.Terminated })
 	calls := r.spent(func() { _, _ = r.reconcile(machine) })
 	if diff := cmp.Diff(map[string]int{"get": 1}, calls); diff != "" {
@@ -140,11 +139,11 @@ func TestFailedWriteOfTheProviderID(t *testing.T) {
 				t.Fatal("the providerID was written, so this proves nothing")
 			}
 			if apierrors.IsForbidden(refusal) {
-				r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.ProviderIDNotStoredReason)
+				r.wantReason(machine, clusterv1.ReadyCondition, infrav1.ProviderIDNotStoredReason)
 			}
 			r.refusal = nil
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 			if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 				t.Errorf("%d creations were asked for, want 1", got)
 			}

@@ -19,7 +19,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // locked is a connection with credentials, which the cloud may stop to take.
@@ -74,11 +73,11 @@ func TestRotatedCredentials(t *testing.T) {
 	for range 3 {
 		_, _ = r.reconcile(machine)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.UnauthorizedReason)
 	r.wantInCloud(0)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "new"} })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 
 	r.token = "newest"
 	r.delete(machine)
@@ -86,7 +85,7 @@ func TestRotatedCredentials(t *testing.T) {
 	if err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("got %+v and %v, want another try after a minute", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.UnauthorizedReason)
 	r.wantInCloud(1)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "newest"} })
 	r.settle(machine)
@@ -103,7 +102,7 @@ func TestMissingSecret(t *testing.T) {
 	for range 2 {
 		_, _ = r.reconcile(machine)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.UnauthorizedReason)
 	r.wantInCloud(0)
 }
 
@@ -164,7 +163,7 @@ func TestMachineThatNeverHadCredentialsCanBeDeleted(t *testing.T) {
 			r.restart()
 			machine, _ := r.machine("worker")
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.UnauthorizedReason)
 			r.delete(machine)
 			r.settle(machine)
 			r.wantGone(machine)
@@ -188,8 +187,8 @@ func TestChangesByOthersWithAnInventory(t *testing.T) {
 	r.later += time.Minute
 	r.settle(deleted)
 	r.settle(stopped)
-	r.wantReason(deleted, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
-	r.wantReason(stopped, clusterv1.ReadyCondition, machinestatus.InstanceStoppedReason)
+	r.wantReason(deleted, clusterv1.ReadyCondition, infrav1.InstanceMissingReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, infrav1.InstanceStoppedReason)
 	if stopped.Status.InstanceState != "Stopped" || deleted.Status.InstanceState != "Missing" {
 		t.Errorf("the states are %q and %q", stopped.Status.InstanceState, deleted.Status.InstanceState)
 	}
@@ -197,7 +196,7 @@ func TestChangesByOthersWithAnInventory(t *testing.T) {
 	r.cloud.Set(stopped.UID, func(i *driver.Instance) { i.State = driver.Running })
 	r.later += time.Minute
 	r.settle(stopped)
-	r.wantReason(stopped, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 }
 
 // TestTerminatedInstanceHasTheMessageOfTheCloud, such as that a spot instance was reclaimed.
@@ -208,7 +207,7 @@ func TestTerminatedInstanceHasTheMessageOfTheCloud(t *testing.T) {
 	r.settle(machine)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State, i.Message = driver.Terminated, "reclaimed" })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceMissingReason)
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 	if ready == nil || !strings.HasSuffix(ready.Message, ": reclaimed") {
 		t.Errorf("Ready does not quote the cloud: %+v", ready)
@@ -242,7 +241,7 @@ func TestDeletionBeforeCreationNeedsNoCall(t *testing.T) {
 		owner.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.drover.io", Kind: "BootstrapConfig", Name: "b"}}
 	})
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.WaitingForBootstrapReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.WaitingForBootstrapReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
@@ -263,7 +262,7 @@ func TestInvalidSpecCanBeDeleted(t *testing.T) {
 	if err != nil || result.RequeueAfter != 10*time.Minute {
 		t.Errorf("got %+v and %v, want another try in 10 minutes", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)

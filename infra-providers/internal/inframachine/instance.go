@@ -227,7 +227,7 @@ func requestDeletion[C any](ctx context.Context, cloud driver.Driver[C], id driv
 // deletionRequested reports whether the deletion was requested before, so that a slow cloud is not called each time.
 func deletionRequested[M driver.Machine](machine M) bool {
 	ready := meta.FindStatusCondition(machine.GetStatus().Conditions, clusterv1.ReadyCondition)
-	return ready != nil && ready.Reason == machinestatus.DeletingReason
+	return ready != nil && ready.Reason == infrav1.DeletingReason
 }
 
 func verifyAfter(found driver.Instance) ctrl.Result {
@@ -242,10 +242,10 @@ func (r *Reconciler[M, C]) failed(ctx context.Context, s *state[M, C], err error
 		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	running := ptr.Deref(s.machine.GetStatus().Initialization.Provisioned, false) && s.machine.GetDeletionTimestamp().IsZero()
-	if !problem.Passing || !running {
+	if !problem.Transient || !running {
 		machinestatus.SetWaiting(s.machine, problem.Reason, err.Error()+problem.Advice)
 	}
-	if problem.Reason == machinestatus.UnauthorizedReason || problem.Reason == machinestatus.AccountMismatchReason {
+	if problem.Reason == infrav1.UnauthorizedReason || problem.Reason == infrav1.AccountMismatchReason {
 		r.Accounts.Refused(ctx, s.machine, err)
 	}
 	switch {

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/runtime/metric"
@@ -28,14 +29,14 @@ const withoutReady = "None"
 
 // readyReasons are those of the Ready condition.
 var readyReasons = metric.Fixed("reason", withoutReady,
-	machinestatus.WaitingForMachineReason, machinestatus.WaitingForClusterReason, machinestatus.WaitingForManagementClaimReason,
-	machinestatus.ClusterUnknownReason, machinestatus.IdentityUnknownReason, machinestatus.WaitingForBootstrapReason,
-	machinestatus.BootstrapDataInvalidReason, machinestatus.InstancePendingReason, machinestatus.InstanceRunningReason,
-	machinestatus.EvictionRequestedReason, machinestatus.InstanceStoppedReason, machinestatus.InstanceMissingReason,
-	machinestatus.InstanceNotOwnedReason, machinestatus.InstanceTagsMissingReason, machinestatus.AccountMismatchReason,
-	machinestatus.ProviderIDNotStoredReason, machinestatus.InvalidConfigurationReason, machinestatus.UnauthorizedReason,
-	machinestatus.QuotaExceededReason, machinestatus.InsufficientCapacityReason, machinestatus.RateLimitedReason,
-	machinestatus.CloudErrorReason, machinestatus.DeletingReason)
+	infrav1.WaitingForMachineReason, infrav1.WaitingForClusterReason, infrav1.WaitingForManagementClaimReason,
+	infrav1.ClusterUnknownReason, infrav1.IdentityUnknownReason, infrav1.WaitingForBootstrapReason,
+	infrav1.BootstrapDataInvalidReason, infrav1.InstancePendingReason, infrav1.InstanceRunningReason,
+	infrav1.EvictionRequestedReason, infrav1.InstanceStoppedReason, infrav1.InstanceMissingReason,
+	infrav1.InstanceNotOwnedReason, infrav1.InstanceTagsMissingReason, infrav1.AccountMismatchReason,
+	infrav1.ProviderIDNotStoredReason, infrav1.InvalidConfigurationReason, infrav1.UnauthorizedReason,
+	infrav1.QuotaExceededReason, infrav1.InsufficientCapacityReason, infrav1.RateLimitedReason,
+	infrav1.CloudErrorReason, infrav1.DeletingReason)
 
 var (
 	machines = metric.NewCollected(metric.Options{
@@ -44,7 +45,7 @@ var (
 	})
 	transitions = metric.NewCounter(metric.Options{
 		Name: "drover_infra_condition_transitions_total", Help: "Conditions of infrastructure machines that got another status.", Stability: metric.Alpha,
-		Labels: []metric.Label{cloud, metric.Fixed("condition", clusterv1.ReadyCondition, clusterv1.PausedCondition, machinestatus.HostJoinedCondition), metric.Statuses},
+		Labels: []metric.Label{cloud, metric.Fixed("condition", clusterv1.ReadyCondition, clusterv1.PausedCondition, infrav1.HostJoinedCondition), metric.Statuses},
 	})
 	provisionSeconds = metric.NewHistogram(metric.Options{
 		Name: "drover_infra_provision_duration_seconds", Help: "Seconds from the creation of an infrastructure machine until its instance ran for the first time.", Stability: metric.Alpha,

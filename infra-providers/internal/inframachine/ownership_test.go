@@ -16,7 +16,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // strip removes the ownership tags from an instance, as another client of the cloud would.
@@ -87,7 +86,7 @@ func TestDeletionOfAnUntaggedInstance(t *testing.T) {
 				if result, err := r.reconcile(machine); err != nil || result.RequeueAfter == 0 {
 					t.Fatalf("got %+v and %v, want another look later", result, err)
 				}
-				r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+				r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceTagsMissingReason)
 				r.wantMessage(machine, machine.Spec.ProviderID, "last known state is Running", "put back its tags", string(machine.UID), infrav1.ReleaseAnnotation)
 			}
 			r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = "another" })
@@ -115,11 +114,11 @@ func TestUntaggedInstanceOfARunningMachine(t *testing.T) {
 	was := r.cloud.Snapshot().Instances[machine.UID]
 	r.strip(machine)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceTagsMissingReason)
 	r.wantMessage(machine, machine.Spec.ProviderID, "put back its tags")
 	r.cloud.RestoreTags(machine.Spec.ProviderID, was)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 	r.wantInCloud(1)
 }
 
@@ -155,7 +154,7 @@ func TestForeignInstanceIsNotReportedAsDeleted(t *testing.T) {
 			if _, ok := r.cloud.Snapshot().Instances[owner.UID]; !ok {
 				t.Error("the victim lost its instance")
 			}
-			r.wantEvent(machinestatus.InstanceNotOwnedReason, "InstanceDeleted")
+			r.wantEvent(infrav1.InstanceNotOwnedReason, "InstanceDeleted")
 		})
 	}
 }
@@ -189,7 +188,7 @@ func TestForeignInstanceAndAnUntaggedOne(t *testing.T) {
 			if len(machine.Finalizers) == 0 {
 				t.Fatal("the finalizer was removed while an instance may be the machine's own")
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceTagsMissingReason)
 		})
 	}
 }
@@ -217,7 +216,7 @@ func TestUntaggedInstanceWithoutAProviderID(t *testing.T) {
 	if len(machine.Finalizers) == 0 {
 		t.Fatal("the finalizer was removed while an instance may be the machine's own")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceTagsMissingReason)
 }
 
 // TestDeletionWithoutAnIdentity: the answer to the creation was stored nowhere, and the annotation with the
@@ -245,7 +244,7 @@ func TestDeletionWithoutAnIdentity(t *testing.T) {
 			r.restart()
 			r.delete(machine)
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.IdentityUnknownReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.IdentityUnknownReason)
 			r.wantMessage(machine, infrav1.IdentityAnnotation, driver.TagMachineUID, string(machine.UID), infrav1.ReleaseAnnotation)
 			r.wantInCloud(1)
 			r.update(machine, func() { metav1.SetMetaDataAnnotation(&machine.ObjectMeta, test.out, string(machine.UID)) })
@@ -267,7 +266,7 @@ func TestReleaseWhileTheCloudFails(t *testing.T) {
 	if _, err := r.reconcile(machine); err == nil {
 		t.Fatal("the failure was swallowed")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.CloudErrorReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.CloudErrorReason)
 	r.wantMessage(machine, "no such host", "if the cloud never answers again", infrav1.ReleaseAnnotation+"="+machine.Spec.ProviderID)
 	r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = machine.Spec.ProviderID })
 	r.settle(machine)

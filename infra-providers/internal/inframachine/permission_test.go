@@ -10,7 +10,6 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // TestAStatusCreatesNothingWithoutPermission: a user of a namespace that may not use the provider's own credentials writes
@@ -24,9 +23,9 @@ func TestAStatusCreatesNothingWithoutPermission(t *testing.T) {
 	r.ownCredentials = nil
 	r.restart()
 	for name, test := range map[string]struct{ providerID, reason string }{
-		"no-instance":       {"", machinestatus.UnauthorizedReason},
-		"missing-instance":  {"fake:///none", machinestatus.InstanceMissingReason},
-		"anothers-instance": {victim.Spec.ProviderID, machinestatus.InstanceNotOwnedReason},
+		"no-instance":       {"", infrav1.UnauthorizedReason},
+		"missing-instance":  {"fake:///none", infrav1.InstanceMissingReason},
+		"anothers-instance": {victim.Spec.ProviderID, infrav1.InstanceNotOwnedReason},
 	} {
 		machine, _ := r.machine(name, func(m *infrav1.SimMachine) {
 			m.Spec.ProviderID = test.providerID

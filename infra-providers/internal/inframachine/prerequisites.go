@@ -31,7 +31,7 @@ func (r *Reconciler[M, C]) waitForOwner(_ context.Context, s *state[M, C]) (ctrl
 	if s.owner != nil {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(machinestatus.WaitingForMachineReason, "waiting for a Machine to own this object")
+	return s.wait(infrav1.WaitingForMachineReason, "waiting for a Machine to own this object")
 }
 
 // claim puts the finalizer, the identity and the first choice on the object. They are stored at the end of this
@@ -118,9 +118,9 @@ func (r *Reconciler[M, C]) waitForCluster(_ context.Context, s *state[M, C]) (ct
 	case s.machine.GetProviderID() != "":
 		return ctrl.Result{}, nil
 	case s.cluster == nil:
-		return s.wait(machinestatus.WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
+		return s.wait(infrav1.WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		return s.wait(machinestatus.WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
+		return s.wait(infrav1.WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
 	default:
 		return ctrl.Result{}, nil
 	}
@@ -132,7 +132,7 @@ func (r *Reconciler[M, C]) waitForClaim(_ context.Context, s *state[M, C]) (ctrl
 	if s.machine.GetProviderID() != "" || !managementclaim.Forbids(s.cluster) {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(machinestatus.WaitingForManagementClaimReason, managementclaim.Message)
+	return s.wait(infrav1.WaitingForManagementClaimReason, managementclaim.Message)
 }
 
 // waitForBootstrap waits for the Machine to name its bootstrap data.
@@ -140,7 +140,7 @@ func (r *Reconciler[M, C]) waitForBootstrap(_ context.Context, s *state[M, C]) (
 	if s.machine.GetProviderID() != "" || ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "") != "" {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(machinestatus.WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
+	return s.wait(infrav1.WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
 }
 
 // readBootstrapData reads the user data from the Secret that the Machine names.
@@ -161,7 +161,7 @@ func (r *Reconciler[M, C]) readBootstrapData(ctx context.Context, s *state[M, C]
 		problem = "has no user data in data.value: add it"
 	}
 	if problem != "" {
-		machinestatus.SetWaiting(s.machine, machinestatus.BootstrapDataInvalidReason, fmt.Sprintf("the Secret %q of spec.bootstrap.dataSecretName of the Machine %s", name, problem))
+		machinestatus.SetWaiting(s.machine, infrav1.BootstrapDataInvalidReason, fmt.Sprintf("the Secret %q of spec.bootstrap.dataSecretName of the Machine %s", name, problem))
 		return ctrl.Result{RequeueAfter: secretRetry}, nil
 	}
 	s.userData, s.format = secret.Data["value"], string(secret.Data["format"])

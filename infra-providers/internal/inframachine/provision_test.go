@@ -14,7 +14,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // inSteps is a cloud where an instance needs three steps to start, and three to be removed.
@@ -61,7 +60,7 @@ func TestProvisionsInSteps(t *testing.T) {
 			machine, _ := r.machine("worker")
 			r.created(machine)
 			for range 10 {
-				r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
+				r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstancePendingReason)
 				if restarts {
 					r.restart()
 				}
@@ -72,7 +71,7 @@ func TestProvisionsInSteps(t *testing.T) {
 					break
 				}
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 			if got := r.provisions(); got != inSteps.Steps {
 				t.Errorf("Provision was called %d times, want %d", got, inSteps.Steps)
 			}
@@ -122,7 +121,7 @@ func TestNoStepInAnotherAccount(t *testing.T) {
 	before := r.provisions()
 	r.rotate(secret, "elsewhere")
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.AccountMismatchReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.AccountMismatchReason)
 	if calls := r.elsewhere.Snapshot().Calls; r.provisions() != before || calls["provision"] > 0 {
 		t.Errorf("Provision was called %d times in the machine's account and %d times in another", r.provisions()-before, calls["provision"])
 	}
@@ -139,7 +138,7 @@ func TestNoStepOfAForeignInstance(t *testing.T) {
 	before := r.provisions()
 	r.cloud.Set(machine.UID, func(instance *driver.Instance) { instance.Identity.Name = "other" })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceNotOwnedReason)
 	if got := r.provisions(); got != before {
 		t.Errorf("Provision was called %d times for the instance of another machine", got-before)
 	}
@@ -185,7 +184,7 @@ func TestNoStepOfAnInstanceThatIsStopping(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceStoppedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceStoppedReason)
 	if got := r.provisions(); got != before {
 		t.Errorf("Provision was called %d times for an instance that is stopping", got-before)
 	}
@@ -240,7 +239,7 @@ func TestStepThatFails(t *testing.T) {
 	if !failed {
 		t.Error("the failure of a step was not returned")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.CloudErrorReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.CloudErrorReason)
 	r.wantMessage(machine, "provisioning instance", "internal error")
 	r.faults = nil
 	r.ready(machine)
@@ -264,5 +263,5 @@ func TestStepOfAnInstanceThatIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceMissingReason)
 }

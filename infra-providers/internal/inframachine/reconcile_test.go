@@ -21,7 +21,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
@@ -42,7 +41,7 @@ func TestCreatesOneInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantInCloud(1)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstancePendingReason)
 	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned while the instance is pending")
 	}
@@ -101,7 +100,7 @@ func TestUnfinishedCreationIsNoFailure(t *testing.T) {
 	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 5*time.Second {
 		t.Errorf("got %+v and %v, want another try in 5 seconds", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstancePendingReason)
 	if got := r.events(); len(got) > 0 {
 		t.Errorf("events %q", got)
 	}
@@ -148,21 +147,21 @@ func TestWaits(t *testing.T) {
 		"for a Machine to own it": {
 			func(r *fixture, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.update(infra, func() { infra.OwnerReferences = nil })
-			}, machinestatus.WaitingForMachineReason},
+			}, infrav1.WaitingForMachineReason},
 		"for the Cluster to exist": {
 			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
-			machinestatus.WaitingForClusterReason},
+			infrav1.WaitingForClusterReason},
 		"for the Cluster's infrastructure": {
 			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.home.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
 				if err := cluster.Client.Status().Update(r.t.Context(), r.home); err != nil {
 					r.t.Fatal(err)
 				}
-			}, machinestatus.WaitingForClusterReason},
+			}, infrav1.WaitingForClusterReason},
 		"for bootstrap data that does not exist": {
 			func(r *fixture, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 				r.update(owner, func() { owner.Spec.Bootstrap.DataSecretName = ptr.To("nowhere") })
-			}, machinestatus.BootstrapDataInvalidReason},
+			}, infrav1.BootstrapDataInvalidReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -279,7 +278,7 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 			moved := r.move(machine, owner, keepsAnnotations)
 			r.settle(moved)
 			r.wantInCloud(1)
-			r.wantReason(moved, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+			r.wantReason(moved, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 			if !ptr.Deref(moved.Status.Initialization.Provisioned, false) {
 				t.Error("not provisioned after the move")
 			}
@@ -320,7 +319,7 @@ func TestRetagsAfterAMoveOfTheCluster(t *testing.T) {
 	if err == nil {
 		t.Error("the refusal was swallowed")
 	}
-	r.wantReason(moved, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason) // it runs all the same
+	r.wantReason(moved, clusterv1.ReadyCondition, infrav1.InstanceRunningReason) // it runs all the same
 	r.faults = nil
 	calls := r.cloud.Snapshot().Calls["tag"]
 	r.settle(moved)
@@ -359,7 +358,7 @@ func TestInstanceDeletedByOthers(t *testing.T) {
 	r.settle(machine)
 	r.cloud.Destroy(machine.UID)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceMissingReason)
 	r.wantInCloud(0)
 	if !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned went back to false")
@@ -378,14 +377,14 @@ func TestReasonsOfFailures(t *testing.T) {
 		retry  time.Duration
 		fails  bool
 	}{
-		"quota":       {&driver.QuotaExceededError{Err: cause}, machinestatus.QuotaExceededReason, 3 * time.Minute, false},
-		"capacity":    {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, machinestatus.InsufficientCapacityReason, 2 * time.Minute, false},
-		"credentials": {&driver.UnauthorizedError{Err: cause}, machinestatus.UnauthorizedReason, time.Minute, false},
-		"rate limit":  {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, machinestatus.RateLimitedReason, 17 * time.Second, false},
+		"quota":       {&driver.QuotaExceededError{Err: cause}, infrav1.QuotaExceededReason, 3 * time.Minute, false},
+		"capacity":    {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, infrav1.InsufficientCapacityReason, 2 * time.Minute, false},
+		"credentials": {&driver.UnauthorizedError{Err: cause}, infrav1.UnauthorizedReason, time.Minute, false},
+		"rate limit":  {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, infrav1.RateLimitedReason, 17 * time.Second, false},
 		"rate limit of a maintenance page": {
-			&driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: cause}, machinestatus.RateLimitedReason, 10 * time.Minute, false},
-		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, machinestatus.InvalidConfigurationReason, 10 * time.Minute, false},
-		"anything else": {cause, machinestatus.CloudErrorReason, 0, true},
+			&driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: cause}, infrav1.RateLimitedReason, 10 * time.Minute, false},
+		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, infrav1.InvalidConfigurationReason, 10 * time.Minute, false},
+		"anything else": {cause, infrav1.CloudErrorReason, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -428,7 +427,7 @@ func TestTransientFailureKeepsReady(t *testing.T) {
 	if _, err := r.reconcile(machine); err == nil {
 		t.Error("the failure was swallowed")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 }
 
 // TestInvalidConfigurationIsTriedAgainBeforeTheFirstInstance: a cloud may lack for some minutes what was made in it a moment ago. An
@@ -454,16 +453,16 @@ func TestInvalidConfigurationIsTriedAgainBeforeTheFirstInstance(t *testing.T) {
 	if err != nil || result.RequeueAfter != 10*time.Minute {
 		t.Errorf("got %+v and %v, want another try after 10 minutes", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 	if !strings.Contains(ready.Message, "tried again every "+strconv.Itoa(int(result.RequeueAfter.Minutes()))+" minutes") {
 		t.Errorf("got the message %q", ready.Message)
 	}
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 	r.cloud.DestroyInstance(machine.GetProviderID())
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceMissingReason)
 	if creations != 2 {
 		t.Errorf("%d creations were requested, want 2", creations)
 	}
@@ -481,7 +480,7 @@ func TestConfigurationThatNoCloudWasAskedForIsFinal(t *testing.T) {
 	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("got %+v and %v, want no other try", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
 }
 
 // TestConfigurationThatWasValidIsTriedAgain: the instance of a machine ran, so what its credentials lead to has changed, such
@@ -498,10 +497,10 @@ func TestConfigurationThatWasValidIsTriedAgain(t *testing.T) {
 	if err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("got %+v and %v, want another try after a minute", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
 	r.faults = nil
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 }
 
 func TestDeletes(t *testing.T) {
@@ -531,7 +530,7 @@ func TestDeletes(t *testing.T) {
 			if _, err := r.reconcile(machine); err != nil {
 				t.Fatal(err)
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.DeletingReason)
 			r.wantInCloud(1) // the finalizer stays while a read still finds the instance
 			for range 3 {
 				if _, err := r.reconcile(machine); err != nil {
@@ -556,7 +555,7 @@ func TestDeletionWithoutACluster(t *testing.T) {
 	r.update(machine, func() { machine.Labels = nil })
 	r.delete(owner, machine)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.ClusterUnknownReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.ClusterUnknownReason)
 	r.wantInCloud(1)
 	r.update(machine, func() { machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "home"} })
 	r.settle(machine)
@@ -576,7 +575,7 @@ func TestPendingDeletionHasTheMessageOfTheCloud(t *testing.T) {
 		if _, err := r.reconcile(machine); err != nil {
 			t.Fatal(err)
 		}
-		r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
+		r.wantReason(machine, clusterv1.ReadyCondition, infrav1.DeletingReason)
 		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 		if ready == nil || !strings.Contains(ready.Message, "the disk is locked") {
 			t.Errorf("Ready is %+v", ready)
@@ -620,7 +619,7 @@ func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 		})
 	}
 	r.settle(owner)
-	r.wantReason(owner, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(owner, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 }
 
 func TestForeignInstanceIsNotTouched(t *testing.T) {
@@ -630,10 +629,10 @@ func TestForeignInstanceIsNotTouched(t *testing.T) {
 	r.settle(owner)
 	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = owner.Spec.ProviderID })
 	r.settle(thief)
-	r.wantReason(thief, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
+	r.wantReason(thief, clusterv1.ReadyCondition, infrav1.InstanceNotOwnedReason)
 	copied, _ := r.machine("copied", func(m *infrav1.SimMachine) { m.Annotations = owner.Annotations })
 	r.settle(copied)
-	r.wantReason(copied, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
+	r.wantReason(copied, clusterv1.ReadyCondition, infrav1.InstanceNotOwnedReason)
 
 	r.delete(thief, copied)
 	r.settle(thief)

@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/internal/machinestatus"
 )
@@ -77,7 +78,7 @@ func (r *Reconciler[M, C]) writeProviderID(ctx context.Context, before, after M)
 		return apierrors.NewConflict(schema.GroupResource{}, after.GetName(), errReplaced)
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		machinestatus.SetWaiting(after, machinestatus.ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
+		machinestatus.SetWaiting(after, infrav1.ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
 		err = errors.Join(err, r.writeStatus(ctx, before, after))
 	}
 	return client.IgnoreNotFound(err)

@@ -16,7 +16,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // TestTextsOfACloudDoNotStopTheStatus has in each text that a cloud chooses more than the API server accepts, or what is no text.
@@ -66,7 +65,7 @@ func TestLongNameOfAnAccount(t *testing.T) {
 	r := newFixture(t, fake.Options{Account: strings.Repeat("x", 513)})
 	machine, _ := r.machine("worker")
 	r.reconcileIgnoringErrors(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.CloudErrorReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.CloudErrorReason)
 	r.wantMessage(machine, "513")
 	r.wantInCloud(0)
 	r.delete(machine)
@@ -90,7 +89,7 @@ func TestLongProviderID(t *testing.T) {
 	lose = false
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.ProviderID = strings.Repeat("x", 4<<20) })
 	r.reconcileIgnoringErrors(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.CloudErrorReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.CloudErrorReason)
 	r.wantMessage(machine, "providerID")
 	r.wantInCloud(1)
 	r.delete(machine)
@@ -108,7 +107,7 @@ func TestLongUIDAfterARestore(t *testing.T) {
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.Identity.UID = types.UID(strings.Repeat("x", 1<<20)) })
 	r.update(machine, func() { delete(machine.Annotations, infrav1.IdentityAnnotation) })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)

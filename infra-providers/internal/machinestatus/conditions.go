@@ -25,81 +25,6 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// HostJoinedCondition is whether the host inside the instance joined its Cluster. It exists only for a cloud that can
-// report it, and does not count for Ready: the instance may be fine.
-const HostJoinedCondition = infrav1.HostJoinedCondition
-
-// Reasons of the Ready condition.
-const (
-	// WaitingForMachineReason: no Machine owns this object yet.
-	WaitingForMachineReason = infrav1.WaitingForMachineReason
-	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
-	WaitingForClusterReason = infrav1.WaitingForClusterReason
-	// WaitingForManagementClaimReason: another management cluster acts on the workload cluster, or this one has not
-	// claimed it yet, so no instance is created.
-	WaitingForManagementClaimReason = infrav1.WaitingForManagementClaimReason
-	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so no instance can be proven to be
-	// its own.
-	ClusterUnknownReason = infrav1.ClusterUnknownReason
-	// IdentityUnknownReason: the machine is being deleted, and neither its annotation nor its providerID identifies its
-	// instance.
-	IdentityUnknownReason = infrav1.IdentityUnknownReason
-	// WaitingForBootstrapReason: the Machine does not name its bootstrap data yet.
-	WaitingForBootstrapReason = infrav1.WaitingForBootstrapReason
-	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
-	BootstrapDataInvalidReason = infrav1.BootstrapDataInvalidReason
-	// InstancePendingReason: the instance, or something that it needs, was created and is not ready yet.
-	InstancePendingReason = infrav1.InstancePendingReason
-	// InstanceRunningReason: the instance runs.
-	InstanceRunningReason = infrav1.InstanceRunningReason
-	// EvictionRequestedReason: the instance runs, and its host waits for it to be deleted.
-	EvictionRequestedReason = infrav1.EvictionRequestedReason
-	// InstanceStoppedReason: the instance exists and does not run.
-	InstanceStoppedReason = infrav1.InstanceStoppedReason
-	// InstanceMissingReason: the instance was deleted by others. Terminal: delete the Machine.
-	InstanceMissingReason = infrav1.InstanceMissingReason
-	// InstanceNotOwnedReason: the instance belongs to another owner. Terminal: delete the Machine.
-	InstanceNotOwnedReason = infrav1.InstanceNotOwnedReason
-	// InstanceTagsMissingReason: the instance lacks ownership tags, so that its owner is not known.
-	InstanceTagsMissingReason = infrav1.InstanceTagsMissingReason
-	// AccountMismatchReason: the credentials lead to another account than the one that the instance is in.
-	AccountMismatchReason = infrav1.AccountMismatchReason
-	// ProviderIDNotStoredReason: the instance exists and the API server refuses its providerID.
-	ProviderIDNotStoredReason = infrav1.ProviderIDNotStoredReason
-	// InvalidConfigurationReason: the spec cannot work, or the cloud lacks what it names.
-	InvalidConfigurationReason = infrav1.InvalidConfigurationReason
-	// UnauthorizedReason: the cloud refused the credentials.
-	UnauthorizedReason = infrav1.UnauthorizedReason
-	// QuotaExceededReason: the account's quota is used up.
-	QuotaExceededReason = infrav1.QuotaExceededReason
-	// InsufficientCapacityReason: the cloud has no capacity for the instance type in the zone.
-	InsufficientCapacityReason = infrav1.InsufficientCapacityReason
-	// RateLimitedReason: the account calls the cloud too often.
-	RateLimitedReason = infrav1.RateLimitedReason
-	// CloudErrorReason: the cloud failed in a way that may pass.
-	CloudErrorReason = infrav1.CloudErrorReason
-	// DeletingReason: the instance is being deleted.
-	DeletingReason = infrav1.DeletingReason
-)
-
-// Reasons of the HostJoined condition.
-const (
-	// JoinedReason: the host registered its Node.
-	JoinedReason = infrav1.JoinedReason
-	// HostFailedReason: the host failed.
-	HostFailedReason = infrav1.HostFailedReason
-	// BootstrapFailedReason: the bootstrap of the host ended with an error. Terminal: delete the Machine.
-	BootstrapFailedReason = infrav1.BootstrapFailedReason
-	// BootstrapRunningReason: a step of the bootstrap takes its time, or is retried.
-	BootstrapRunningReason = infrav1.BootstrapRunningReason
-	// BootstrapNotStartedReason: the console does not show that the bootstrap began.
-	BootstrapNotStartedReason = infrav1.BootstrapNotStartedReason
-	// KubeletNotJoinedReason: the bootstrap ended successfully, and the kubelet has not registered the Node.
-	KubeletNotJoinedReason = infrav1.KubeletNotJoinedReason
-	// ConsoleUnavailableReason: the console cannot be read.
-	ConsoleUnavailableReason = infrav1.ConsoleUnavailableReason
-)
-
 // refusedInterval is the pause after a creation that the cloud refused because of the spec. Clouds refuse so for some minutes what was
 // made a moment ago, such as an image or an instance profile, and a spec that is wrong costs one creation in each interval.
 const refusedInterval = 10 * time.Minute
@@ -117,14 +42,14 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 	problem := errorreason.Classify(err)
 	deleting := !machine.GetDeletionTimestamp().IsZero()
 	if errors.Is(err, ErrIdentityUnknown) {
-		problem.Reason, problem.Passing = IdentityUnknownReason, false
+		problem.Reason, problem.Transient = infrav1.IdentityUnknownReason, false
 		problem.Advice = fmt.Sprintf("; set the annotation %s to the value of the tag %s of its instance, which is the machine's own UID %s unless it came from another management cluster",
 			infrav1.IdentityAnnotation, driver.TagMachineUID, machine.GetUID())
 	}
 	switch problem.Reason {
-	case InstanceTagsMissingReason:
+	case infrav1.InstanceTagsMissingReason:
 		problem.Advice = tagsMissingAdvice(machine)
-	case AccountMismatchReason:
+	case infrav1.AccountMismatchReason:
 		problem.Advice = fmt.Sprintf("; bring back the credentials of the machine's account, or if both names are of one account, correct the annotation %s", infrav1.AccountAnnotation)
 	}
 	if deleting && isReleasable(err) {
@@ -134,13 +59,13 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 		return problem
 	}
 	switch problem.Reason {
-	case CloudErrorReason:
+	case infrav1.CloudErrorReason:
 		if deleting {
 			problem.Advice += "; if the cloud never answers again, " + releaseAdvice(machine)
 		}
-	case InvalidConfigurationReason:
+	case infrav1.InvalidConfigurationReason:
 		return invalidConfiguration(machine, problem, err)
-	case InstanceNotOwnedReason:
+	case infrav1.InstanceNotOwnedReason:
 		problem.Advice = "; it is not deleted, delete the Machine"
 	}
 	return problem
@@ -183,7 +108,7 @@ func isReleasable(err error) bool {
 // fails, because one that does not exist any more fails in the same way.
 func MayRelease(err error) bool {
 	problem := errorreason.Classify(err)
-	return isReleasable(err) || problem.Reason == CloudErrorReason && !problem.Unreported
+	return isReleasable(err) || problem.Reason == infrav1.CloudErrorReason && !problem.Unreported
 }
 
 func releaseAdvice[M driver.Machine](machine M) string {
@@ -215,7 +140,7 @@ func SetShortage[M driver.Machine](machine M, shortages []throttle.UnavailableOf
 			continue
 		}
 		listed[place.Offering] = true
-		if problem.Reason != InsufficientCapacityReason {
+		if problem.Reason != infrav1.InsufficientCapacityReason {
 			problem = ProblemOf(machine, place.Cause)
 		}
 		messages = append(messages, describeShortage(place))
@@ -247,21 +172,21 @@ func SetInstance[M driver.Machine](machine M, instance driver.Instance) {
 	switch instance.State {
 	case driver.Running:
 		if instance.Eviction != "" {
-			SetWaiting(machine, EvictionRequestedReason, Describe("the cloud waits for the deletion of the instance; delete the Machine to replace it", instance.Eviction))
+			SetWaiting(machine, infrav1.EvictionRequestedReason, Describe("the cloud waits for the deletion of the instance; delete the Machine to replace it", instance.Eviction))
 			return
 		}
-		setReady(machine, metav1.ConditionTrue, InstanceRunningReason, "")
+		setReady(machine, metav1.ConditionTrue, infrav1.InstanceRunningReason, "")
 	case driver.Pending:
-		SetWaiting(machine, InstancePendingReason, Describe("waiting for the cloud to start the instance", instance.Message))
+		SetWaiting(machine, infrav1.InstancePendingReason, Describe("waiting for the cloud to start the instance", instance.Message))
 	case driver.Terminated:
 		setMissing(machine, instance.Message)
 	default:
-		SetWaiting(machine, InstanceStoppedReason, Describe("the instance does not run; start it or delete the Machine", instance.Message))
+		SetWaiting(machine, infrav1.InstanceStoppedReason, Describe("the instance does not run; start it or delete the Machine", instance.Message))
 	}
 }
 
 func setMissing[M driver.Machine](machine M, message string) {
-	SetWaiting(machine, InstanceMissingReason, Describe("the instance was deleted by others; it is not created again, delete the Machine to replace it", message))
+	SetWaiting(machine, infrav1.InstanceMissingReason, Describe("the instance was deleted by others; it is not created again, delete the Machine to replace it", message))
 }
 
 // SetGuest sets HostJoined from what the cloud reports about the host; nothing without such a report.
@@ -269,15 +194,15 @@ func SetGuest[M driver.Machine](machine M, guest *driver.Guest) {
 	switch {
 	case guest == nil:
 	case guest.Failed:
-		setCondition(machine, HostJoinedCondition, metav1.ConditionFalse, HostFailedReason, guest.Message)
+		setCondition(machine, infrav1.HostJoinedCondition, metav1.ConditionFalse, infrav1.HostFailedReason, guest.Message)
 	case guest.Joined:
-		setCondition(machine, HostJoinedCondition, metav1.ConditionTrue, JoinedReason, "")
+		setCondition(machine, infrav1.HostJoinedCondition, metav1.ConditionTrue, infrav1.JoinedReason, "")
 	}
 }
 
 // SetHostJoined sets HostJoined.
 func SetHostJoined[M driver.Machine](machine M, status metav1.ConditionStatus, reason, message string) {
-	setCondition(machine, HostJoinedCondition, status, reason, message)
+	setCondition(machine, infrav1.HostJoinedCondition, status, reason, message)
 }
 
 func setCondition[M driver.Machine](machine M, kind string, status metav1.ConditionStatus, reason, message string) {

@@ -41,7 +41,7 @@ func EventsOf[M driver.Machine](before, after M, removal Event) []Event {
 	if ready, changed := reasonChanged(before, after, clusterv1.ReadyCondition); changed {
 		all = append(all, readyEvents(ready)...)
 	}
-	if joined, changed := reasonChanged(before, after, HostJoinedCondition); changed {
+	if joined, changed := reasonChanged(before, after, infrav1.HostJoinedCondition); changed {
 		all = append(all, hostEvent(joined))
 	}
 	return all
@@ -62,14 +62,14 @@ func reasonChanged[M driver.Machine](before, after M, conditionType string) (met
 func readyEvents(ready metav1.Condition) []Event {
 	values := []any{"reason", ready.Reason, "message", ready.Message}
 	switch ready.Reason {
-	case InstanceRunningReason:
+	case infrav1.InstanceRunningReason:
 		return []Event{{Type: corev1.EventTypeNormal, Reason: ready.Reason, Action: "Start", Note: "instance runs"}}
-	case InstanceStoppedReason, InstanceMissingReason:
+	case infrav1.InstanceStoppedReason, infrav1.InstanceMissingReason:
 		return []Event{warning("", ready, nil)}
-	case InsufficientCapacityReason, QuotaExceededReason:
+	case infrav1.InsufficientCapacityReason, infrav1.QuotaExceededReason:
 		return []Event{warning("creation refused for capacity", ready, values)}
-	case BootstrapDataInvalidReason, InstanceNotOwnedReason, InstanceTagsMissingReason, AccountMismatchReason, ClusterUnknownReason,
-		IdentityUnknownReason, ProviderIDNotStoredReason, InvalidConfigurationReason, UnauthorizedReason, RateLimitedReason, CloudErrorReason:
+	case infrav1.BootstrapDataInvalidReason, infrav1.InstanceNotOwnedReason, infrav1.InstanceTagsMissingReason, infrav1.AccountMismatchReason, infrav1.ClusterUnknownReason,
+		infrav1.IdentityUnknownReason, infrav1.ProviderIDNotStoredReason, infrav1.InvalidConfigurationReason, infrav1.UnauthorizedReason, infrav1.RateLimitedReason, infrav1.CloudErrorReason:
 		return []Event{warning("machine became not ready", ready, values)}
 	default:
 		return nil
@@ -81,7 +81,7 @@ func warning(log string, ready metav1.Condition, values []any) Event {
 }
 
 func hostEvent(joined metav1.Condition) Event {
-	if joined.Reason == HostFailedReason {
+	if joined.Reason == infrav1.HostFailedReason {
 		return Event{
 			Log: "host failed", Values: []any{"reason", joined.Reason, "message", joined.Message},
 			Type: corev1.EventTypeWarning, Reason: joined.Reason, Action: "Join", Note: joined.Message,
@@ -125,12 +125,12 @@ func InstanceNeverCreated(providerID string) Event {
 			Type: corev1.EventTypeNormal, Reason: "InstanceNeverCreated", Action: "Delete", Note: "no instance was requested",
 		}
 	}
-	return keptInstance(InstanceNotOwnedReason, providerID, fmt.Sprintf("no instance was requested: what spec.providerID names, %q, is not deleted", providerID))
+	return keptInstance(infrav1.InstanceNotOwnedReason, providerID, fmt.Sprintf("no instance was requested: what spec.providerID names, %q, is not deleted", providerID))
 }
 
 // InstanceNotOwned is for a machine whose recorded instance belongs to another owner.
 func InstanceNotOwned(cause *driver.NotOwnedError) Event {
-	return keptInstance(InstanceNotOwnedReason, cause.ProviderID, cause.Error()+": it is not deleted, and this machine has no other")
+	return keptInstance(infrav1.InstanceNotOwnedReason, cause.ProviderID, cause.Error()+": it is not deleted, and this machine has no other")
 }
 
 // InstanceReleased is for a machine whose instance the user keeps.

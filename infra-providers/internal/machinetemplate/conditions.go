@@ -17,14 +17,6 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-// Reasons of the Ready condition, beside those of package errorreason.
-const (
-	// ValidReason: the spec can work, and the cloud has what it names.
-	ValidReason = infrav1.ValidReason
-	// ArchitectureMismatchReason: the instance type cannot run the image.
-	ArchitectureMismatchReason = infrav1.ArchitectureMismatchReason
-)
-
 // replaceAdvice is for an error in the spec: a template is immutable.
 const replaceAdvice = "make a template of another name and refer to it"
 
@@ -43,13 +35,13 @@ func (e *mismatchError) Error() string {
 func problemOf(err error) errorreason.Problem {
 	if _, ok := errors.AsType[*mismatchError](err); ok {
 		return errorreason.Problem{
-			Reason:   ArchitectureMismatchReason,
+			Reason:   infrav1.ArchitectureMismatchReason,
 			Advice:   "; choose an image and an instance type of one architecture: " + replaceAdvice,
 			Terminal: true,
 		}
 	}
 	problem := errorreason.Classify(err)
-	if problem.Reason == errorreason.InvalidConfiguration {
+	if problem.Reason == infrav1.InvalidConfigurationReason {
 		problem.Advice = "; " + replaceAdvice + ", or give the cloud what is missing"
 	}
 	return problem
@@ -64,7 +56,7 @@ func setValid[M driver.Machine](template driver.Template[M], found machineProper
 	if found.image.Warning != "" {
 		message += ": " + found.image.Warning
 	}
-	setReady(template, metav1.ConditionTrue, ValidReason, message)
+	setReady(template, metav1.ConditionTrue, infrav1.ValidReason, message)
 }
 
 // setInvalid sets why no machines can be created. A failure that may pass by itself does not change the condition of a
@@ -72,7 +64,7 @@ func setValid[M driver.Machine](template driver.Template[M], found machineProper
 func setInvalid[M driver.Machine](template driver.Template[M], problem errorreason.Problem, cause error) {
 	message := describe(cause) + problem.Advice
 	switch known := ready(template.GetStatus()); {
-	case !problem.Passing:
+	case !problem.Transient:
 		setReady(template, metav1.ConditionFalse, problem.Reason, message)
 	case known.Status == "" || known.Status == metav1.ConditionUnknown || known.ObservedGeneration != template.GetGeneration():
 		setReady(template, metav1.ConditionUnknown, problem.Reason, message)

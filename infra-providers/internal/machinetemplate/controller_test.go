@@ -174,7 +174,7 @@ func TestCapacityAndNodeInfo(t *testing.T) {
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},
 		NodeInfo: infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
 		Conditions: []metav1.Condition{{
-			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: machinetemplate.ValidReason,
+			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ValidReason,
 			Message: `the image is "image-1"`, ObservedGeneration: 1,
 		}},
 	}

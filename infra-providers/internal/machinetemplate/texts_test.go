@@ -15,7 +15,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/machinetemplate"
 )
 
 // chosen is a cloud that chooses each text and number of an offer.
@@ -47,7 +46,7 @@ func TestOffersOfACloudDoNotStopTheStatus(t *testing.T) {
 			if err != nil {
 				t.Fatalf("the status is not written: %.300v", err)
 			}
-			if ready := readyCondition(template); ready.Reason != machinetemplate.ValidReason {
+			if ready := readyCondition(template); ready.Reason != infrav1.ValidReason {
 				t.Errorf("Ready is %.300v", ready)
 			}
 		})

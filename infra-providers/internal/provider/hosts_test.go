@@ -15,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
@@ -44,12 +43,12 @@ func TestHostsThatDoNotJoin(t *testing.T) {
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			g.Eventually(func(g gomega.Gomega) {
 				fetch(g, machine)
-				joined := meta.FindStatusCondition(machine.Status.Conditions, machinestatus.HostJoinedCondition)
+				joined := meta.FindStatusCondition(machine.Status.Conditions, infrav1.HostJoinedCondition)
 				g.Expect(joined).NotTo(gomega.BeNil())
-				g.Expect(joined.Reason).To(gomega.Equal(machinestatus.HostFailedReason))
+				g.Expect(joined.Reason).To(gomega.Equal(infrav1.HostFailedReason))
 				g.Expect(joined.Message).To(gomega.ContainSubstring(test.want))
 			}, waitTimeout).Should(gomega.Succeed())
-			g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(machinestatus.InstanceRunningReason))
+			g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(infrav1.InstanceRunningReason))
 			g.Expect(gone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(gomega.BeTrue())
 		})
 	}
@@ -70,7 +69,7 @@ func TestFailedHost(t *testing.T) {
 	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, waitTimeout).Should(gomega.Equal(corev1.ConditionTrue))
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.HostFailedReason))
+		g.Expect(reason(machine, infrav1.HostJoinedCondition)).To(gomega.Equal(infrav1.HostFailedReason))
 	}, waitTimeout).Should(gomega.Succeed())
 	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, waitTimeout).Should(gomega.Equal(corev1.ConditionUnknown))
 
@@ -80,7 +79,7 @@ func TestFailedHost(t *testing.T) {
 	g.Expect(node.UID).To(gomega.Equal(before), "the Node is another one")
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.JoinedReason))
+		g.Expect(reason(machine, infrav1.HostJoinedCondition)).To(gomega.Equal(infrav1.JoinedReason))
 	}, waitTimeout).Should(gomega.Succeed())
 }
 

@@ -29,7 +29,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/sim"
@@ -71,12 +70,12 @@ func TestLifecycleOfASimulatedMachine(t *testing.T) {
 
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.JoinedReason))
+		g.Expect(reason(machine, infrav1.HostJoinedCondition)).To(gomega.Equal(infrav1.JoinedReason))
 	}).Should(gomega.Succeed())
 	g.Expect(machine.Spec.ProviderID).To(gomega.Equal("sim:///zone-b/sim-" + string(machine.UID)))
 	g.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	g.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-b"))
-	g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(machinestatus.InstanceRunningReason))
+	g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(infrav1.InstanceRunningReason))
 	g.Expect(reason(machine, clusterv1.PausedCondition)).To(gomega.Equal(clusterv1.NotPausedReason))
 
 	g.Eventually(func(g gomega.Gomega) {

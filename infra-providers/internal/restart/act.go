@@ -32,7 +32,7 @@ func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Resu
 	status.Phase = infrav1.RestartRemediationRestarting
 	status.Attempts = ptr.To(attempts(s.remediation) + 1)
 	status.LastRestartTime = metav1.NewTime(r.Now())
-	setProgressing(s.remediation, step{status: metav1.ConditionTrue, reason: RestartingReason, message: count(s.remediation) + ": requesting it from the cloud"})
+	setProgressing(s.remediation, step{status: metav1.ConditionTrue, reason: infrav1.RestartingReason, message: count(s.remediation) + ": requesting it from the cloud"})
 	if err := r.write(ctx, s, locked(s)); err != nil {
 		return results.RequeueOnConflict(err) // it was written meanwhile, or the Machine is healthy and the remediation deleted
 	}

@@ -90,7 +90,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	}
 	step := decide(s.facts(r.Now()))
 	if refusal := s.excludedByWatchFilter(r.WatchFilter); refusal != "" {
-		step = idleStep(ForeignMachineReason, refusal)
+		step = idleStep(infrav1.ForeignMachineReason, refusal)
 		step.requeueAfter = time.Minute // a change of the label may cause no watch event here
 	}
 	switch step.action {

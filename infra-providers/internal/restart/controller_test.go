@@ -16,8 +16,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/errorreason"
-	"drover.io/infra-providers/internal/restart"
 )
 
 func TestRestartsUpToTheLimitAndHandsBack(t *testing.T) {
@@ -25,7 +23,7 @@ func TestRestartsUpToTheLimitAndHandsBack(t *testing.T) {
 	r := newFixture(t, 2)
 	for attempt := range 2 {
 		r.step(minute)
-		r.want(infrav1.RestartRemediationWaiting, int32(attempt+1), restart.WaitingForHealthReason)
+		r.want(infrav1.RestartRemediationWaiting, int32(attempt+1), infrav1.WaitingForHealthReason)
 		r.wantRestarts(attempt + 1)
 		r.now = r.now.Add(minute - time.Second)
 		r.step(time.Second) // its time is not over
@@ -35,7 +33,7 @@ func TestRestartsUpToTheLimitAndHandsBack(t *testing.T) {
 	}
 	for range 3 {
 		r.step(0)
-		r.want(infrav1.RestartRemediationHandedBack, 2, restart.RetriesSpentReason)
+		r.want(infrav1.RestartRemediationHandedBack, 2, infrav1.RetriesSpentReason)
 		r.now = r.now.Add(minute)
 	}
 	r.wantRestarts(2)
@@ -87,7 +85,7 @@ func TestFailedWriteRepeatsOneCallAtMost(t *testing.T) {
 					r.must(err)
 				}
 			}
-			r.want(infrav1.RestartRemediationWaiting, 1, restart.WaitingForHealthReason)
+			r.want(infrav1.RestartRemediationWaiting, 1, infrav1.WaitingForHealthReason)
 			r.now = r.now.Add(minute)
 			for range 3 {
 				if _, err := r.reconcile(); errors.Is(err, errKilled) {
@@ -96,7 +94,7 @@ func TestFailedWriteRepeatsOneCallAtMost(t *testing.T) {
 					r.must(err)
 				}
 			}
-			r.want(infrav1.RestartRemediationHandedBack, 1, restart.RetriesSpentReason)
+			r.want(infrav1.RestartRemediationHandedBack, 1, infrav1.RetriesSpentReason)
 			r.wantRestarts(test.restarts)
 			r.wantOwner(true)
 		})
@@ -112,7 +110,7 @@ func TestIntentIsStoredFirst(t *testing.T) {
 			stored := &infrav1.RestartRemediation{}
 			r.must(cluster.Client.Get(t.Context(), keyOf(r.remediation), stored))
 			r.remediation = stored
-			r.want(infrav1.RestartRemediationRestarting, 1, restart.RestartingReason)
+			r.want(infrav1.RestartRemediationRestarting, 1, infrav1.RestartingReason)
 		}
 		return fake.Fault{}
 	}
@@ -129,24 +127,24 @@ func TestHandsBackAtOnce(t *testing.T) {
 	}{
 		"what somebody stopped": {func(r *fixture) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.State = driver.Stopped })
-		}, restart.InstanceStoppedReason, 1},
+		}, infrav1.InstanceStoppedReason, 1},
 		"what stops": {func(r *fixture) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.State = driver.Stopping })
-		}, restart.InstanceStoppedReason, 1},
-		"what is gone": {func(r *fixture) { r.cloud.Destroy("worker-uid") }, restart.InstanceMissingReason, 1},
+		}, infrav1.InstanceStoppedReason, 1},
+		"what is gone": {func(r *fixture) { r.cloud.Destroy("worker-uid") }, infrav1.InstanceMissingReason, 1},
 		"what belongs to somebody else": {func(r *fixture) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.Identity.Name = "theirs" })
-		}, errorreason.InstanceNotOwned, 1},
+		}, infrav1.InstanceNotOwnedReason, 1},
 		"what never had an instance": {func(r *fixture) {
 			r.must(cluster.Client.Delete(r.t.Context(), r.infra))
 			r.infra = &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: r.infra.Namespace, Name: r.infra.Name}}
 			r.must(cluster.Client.Create(r.t.Context(), r.infra))
-		}, restart.InstanceMissingReason, 0},
-		"what has no infrastructure": {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.infra)) }, restart.InstanceMissingReason, 0},
+		}, infrav1.InstanceMissingReason, 0},
+		"what has no infrastructure": {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.infra)) }, infrav1.InstanceMissingReason, 0},
 		"where the cloud cannot restart": {func(r *fixture) {
 			r.unable = true
 			r.restart()
-		}, restart.RestartNotSupportedReason, 0},
+		}, infrav1.RestartNotSupportedReason, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,11 +171,11 @@ func TestRetriesTransientErrors(t *testing.T) {
 		requeueAfter time.Duration
 		restarts     int
 	}{
-		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, errorreason.CloudError, 15 * time.Second, 1},
-		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, errorreason.CloudError, 15 * time.Second, 2},
-		"a limit":            {fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: errors.New("slow down")}}, errorreason.RateLimited, 20 * time.Second, 1},
-		"credentials":        {fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("token refused")}}, errorreason.Unauthorized, minute, 1},
-		"a start":            {fake.Fault{Err: &driver.NotRunningError{State: driver.Pending}}, restart.InstancePendingReason, 10 * time.Second, 1},
+		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, infrav1.CloudErrorReason, 15 * time.Second, 1},
+		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, infrav1.CloudErrorReason, 15 * time.Second, 2},
+		"a limit":            {fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: errors.New("slow down")}}, infrav1.RateLimitedReason, 20 * time.Second, 1},
+		"credentials":        {fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("token refused")}}, infrav1.UnauthorizedReason, minute, 1},
+		"a start":            {fake.Fault{Err: &driver.NotRunningError{State: driver.Pending}}, infrav1.InstancePendingReason, 10 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -194,7 +192,7 @@ func TestRetriesTransientErrors(t *testing.T) {
 			r.want(infrav1.RestartRemediationRestarting, 1, test.reason)
 			r.now = r.now.Add(min(test.requeueAfter, minute-time.Second) + time.Second/2)
 			r.step(minute)
-			r.want(infrav1.RestartRemediationWaiting, 1, restart.WaitingForHealthReason)
+			r.want(infrav1.RestartRemediationWaiting, 1, infrav1.WaitingForHealthReason)
 			r.wantRestarts(test.restarts)
 			r.wantOwner(false)
 		})
@@ -208,11 +206,11 @@ func TestHangingCloudUsesUpTheAttempt(t *testing.T) {
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("internal error")} }
 	for range 4 {
 		r.step(15 * time.Second)
-		r.want(infrav1.RestartRemediationRestarting, 1, errorreason.CloudError)
+		r.want(infrav1.RestartRemediationRestarting, 1, infrav1.CloudErrorReason)
 		r.now = r.now.Add(15 * time.Second)
 	}
 	r.step(0)
-	r.want(infrav1.RestartRemediationHandedBack, 1, restart.RetriesSpentReason)
+	r.want(infrav1.RestartRemediationHandedBack, 1, infrav1.RetriesSpentReason)
 	r.wantOwner(true)
 }
 
@@ -222,19 +220,19 @@ func TestSkipsRestart(t *testing.T) {
 		given  func(*fixture)
 		reason string
 	}{
-		"for a Machine that nobody calls unhealthy": {func(r *fixture) { r.setHealth(metav1.ConditionTrue) }, restart.MachineNotUnhealthyReason},
+		"for a Machine that nobody calls unhealthy": {func(r *fixture) { r.setHealth(metav1.ConditionTrue) }, infrav1.MachineNotUnhealthyReason},
 		"while the workload cluster does not answer": {func(r *fixture) {
 			r.connection(metav1.ConditionFalse)
-		}, restart.ClusterUnreachableReason},
+		}, infrav1.ClusterUnreachableReason},
 		"for a Machine that is being deleted": {func(r *fixture) {
 			r.update(r.owner, func() { r.owner.Finalizers = []string{"test.drover.io/hold"} })
 			r.must(cluster.Client.Delete(r.t.Context(), r.owner))
-		}, restart.MachineDeletingReason},
+		}, infrav1.MachineDeletingReason},
 		"while the infrastructure is being deleted": {func(r *fixture) {
 			r.update(r.infra, func() { r.infra.Finalizers = []string{"test.drover.io/hold"} })
 			r.must(cluster.Client.Delete(r.t.Context(), r.infra))
-		}, restart.MachineDeletingReason},
-		"without a Cluster":   {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.home)) }, restart.MachineDeletingReason},
+		}, infrav1.MachineDeletingReason},
+		"without a Cluster":   {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.home)) }, infrav1.MachineDeletingReason},
 		"without its Machine": {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.owner)) }, ""},
 		"for a Machine of its name that came later": {func(r *fixture) {
 			r.must(cluster.Client.Delete(r.t.Context(), r.owner))
@@ -251,12 +249,12 @@ func TestSkipsRestart(t *testing.T) {
 			r.WatchFilter = "ours"
 			r.update(r.remediation, func() { r.remediation.Labels = map[string]string{clusterv1.WatchLabel: "ours"} })
 			r.update(r.owner, func() { r.owner.Labels = map[string]string{clusterv1.WatchLabel: "theirs"} })
-		}, restart.ForeignMachineReason},
+		}, infrav1.ForeignMachineReason},
 		"for infrastructure that is labelled for another provider": {func(r *fixture) {
 			r.WatchFilter = "ours"
 			r.update(r.remediation, func() { r.remediation.Labels = map[string]string{clusterv1.WatchLabel: "ours"} })
 			r.update(r.infra, func() { r.infra.Labels = map[string]string{clusterv1.WatchLabel: "theirs"} })
-		}, restart.ForeignMachineReason},
+		}, infrav1.ForeignMachineReason},
 		"for a remediation that its filter does not match": {func(r *fixture) { r.WatchFilter = "mine" }, ""},
 		"for a remediation that is being deleted": {func(r *fixture) {
 			r.update(r.remediation, func() { r.remediation.Finalizers = []string{"test.drover.io/hold"} })
@@ -269,7 +267,7 @@ func TestSkipsRestart(t *testing.T) {
 			r := newFixture(t, 1)
 			test.given(r)
 			var requeueAfter time.Duration
-			if test.reason == restart.ForeignMachineReason {
+			if test.reason == infrav1.ForeignMachineReason {
 				requeueAfter = time.Minute
 			}
 			r.step(requeueAfter)
@@ -316,10 +314,10 @@ func TestOutageExtendsTheTimeout(t *testing.T) {
 	r.connection(metav1.ConditionFalse)
 	r.now = r.now.Add(2 * minute)
 	r.step(0)
-	r.want(infrav1.RestartRemediationWaiting, 1, restart.ClusterUnreachableReason)
+	r.want(infrav1.RestartRemediationWaiting, 1, infrav1.ClusterUnreachableReason)
 	r.connection(metav1.ConditionTrue)
 	r.step(minute)
-	r.want(infrav1.RestartRemediationWaiting, 1, restart.WaitingForHealthReason)
+	r.want(infrav1.RestartRemediationWaiting, 1, infrav1.WaitingForHealthReason)
 	r.wantRestarts(1)
 	r.now = r.now.Add(minute)
 	r.step(minute)
@@ -334,14 +332,14 @@ func TestCountRestartsAfterRecovery(t *testing.T) {
 	r.setHealth(metav1.ConditionTrue)
 	r.now = r.now.Add(2 * minute)
 	r.step(0)
-	r.want(infrav1.RestartRemediationWaiting, 1, restart.MachineNotUnhealthyReason)
+	r.want(infrav1.RestartRemediationWaiting, 1, infrav1.MachineNotUnhealthyReason)
 	r.must(cluster.Client.Delete(t.Context(), r.remediation))
 	r.step(0)
 	r.wantOwner(false)
 	r.setHealth(metav1.ConditionFalse)
 	r.request(1)
 	r.step(minute)
-	r.want(infrav1.RestartRemediationWaiting, 1, restart.WaitingForHealthReason)
+	r.want(infrav1.RestartRemediationWaiting, 1, infrav1.WaitingForHealthReason)
 	r.wantRestarts(2)
 }
 
@@ -380,7 +378,7 @@ func TestKeepsTheConditionOfTheOwner(t *testing.T) {
 	r.must(cluster.Client.Status().Update(t.Context(), r.owner))
 	before := condition(r.owner, clusterv1.MachineOwnerRemediatedCondition)
 	r.step(0)
-	r.want(infrav1.RestartRemediationHandedBack, 1, restart.InstanceMissingReason)
+	r.want(infrav1.RestartRemediationHandedBack, 1, infrav1.InstanceMissingReason)
 	if diff := cmp.Diff(before, condition(r.owner, clusterv1.MachineOwnerRemediatedCondition)); diff != "" {
 		t.Errorf("condition OwnerRemediated (-before +after):\n%s", diff)
 	}

@@ -75,7 +75,7 @@ func decide(input decisionInput) step {
 }
 
 func handedBack(input decisionInput) (step, bool) {
-	known := meta.FindStatusCondition(input.remediation.Status.Conditions, ProgressingCondition)
+	known := meta.FindStatusCondition(input.remediation.Status.Conditions, infrav1.ProgressingCondition)
 	if input.remediation.Status.Phase != infrav1.RestartRemediationHandedBack || known == nil {
 		return step{}, false
 	}
@@ -84,31 +84,31 @@ func handedBack(input decisionInput) (step, bool) {
 
 func deleting(input decisionInput) (step, bool) {
 	gone := input.machine == nil || !input.machine.DeletionTimestamp.IsZero() || input.cluster == nil || !input.cluster.DeletionTimestamp.IsZero()
-	return idleStep(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || input.deleting
+	return idleStep(infrav1.MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || input.deleting
 }
 
 func notUnhealthy(input decisionInput) (step, bool) {
 	unhealthy := meta.IsStatusConditionFalse(input.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-	return idleStep(MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
+	return idleStep(infrav1.MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
 }
 
 func notClaimed(input decisionInput) (step, bool) {
-	return idleStep(ClusterNotClaimedReason, managementclaim.Message), managementclaim.Forbids(input.cluster)
+	return idleStep(infrav1.ClusterNotClaimedReason, managementclaim.Message), managementclaim.Forbids(input.cluster)
 }
 
 // unreachable is true while a workload cluster that was initialized does not answer: its Nodes are not observed then.
 func unreachable(input decisionInput) (step, bool) {
 	applies := ptr.Deref(input.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
 		meta.IsStatusConditionFalse(input.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
-	return idleStep(ClusterUnreachableReason, "the workload cluster does not answer, so that the health of the Machine is not known"), applies
+	return idleStep(infrav1.ClusterUnreachableReason, "the workload cluster does not answer, so that the health of the Machine is not known"), applies
 }
 
 func instanceMissing(input decisionInput) (step, bool) {
-	return handBackStep(InstanceMissingReason, "there is no instance to restart"), !input.instance
+	return handBackStep(infrav1.InstanceMissingReason, "there is no instance to restart"), !input.instance
 }
 
 func notSupported(input decisionInput) (step, bool) {
-	return handBackStep(RestartNotSupportedReason, "this cloud does not restart instances"), !input.supported
+	return handBackStep(infrav1.RestartNotSupportedReason, "this cloud does not restart instances"), !input.supported
 }
 
 // inProgress is true until the timeout of the last restart: for the cloud to accept it, and then for the Machine to become
@@ -130,7 +130,7 @@ func retriesExhausted(input decisionInput) (step, bool) {
 	if input.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
 		message = fmt.Sprintf("the cloud did not accept the last of %d restarts within %s", limit(input.remediation), timeout(input.remediation))
 	}
-	return handBackStep(RetriesSpentReason, message), attempts(input.remediation) >= limit(input.remediation)
+	return handBackStep(infrav1.RetriesSpentReason, message), attempts(input.remediation) >= limit(input.remediation)
 }
 
 // since is when the timeout of the last restart began: with the restart, or when the connection to the workload cluster
@@ -154,7 +154,7 @@ func handBackStep(reason, message string) step {
 
 func waitForHealthStep(remediation *infrav1.RestartRemediation, left time.Duration) step {
 	return step{
-		status: metav1.ConditionTrue, reason: WaitingForHealthReason, requeueAfter: left,
+		status: metav1.ConditionTrue, reason: infrav1.WaitingForHealthReason, requeueAfter: left,
 		message: count(remediation) + ": the cloud accepted it, waiting for the Machine to become healthy",
 	}
 }

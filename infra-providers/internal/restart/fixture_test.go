@@ -205,7 +205,7 @@ func (r *fixture) wantRestarts(want int) {
 func (r *fixture) want(phase infrav1.RestartRemediationPhase, attempts int32, reason string) {
 	r.t.Helper()
 	status := r.remediation.Status
-	progressing := meta.FindStatusCondition(status.Conditions, restart.ProgressingCondition)
+	progressing := meta.FindStatusCondition(status.Conditions, infrav1.ProgressingCondition)
 	if progressing == nil || status.Phase != phase || ptr.Deref(status.Attempts, 0) != attempts || progressing.Reason != reason {
 		r.t.Errorf("status is %+v, want phase %q, %d attempts and reason %s", status, phase, attempts, reason)
 	}

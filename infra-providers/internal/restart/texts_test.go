@@ -10,7 +10,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/errorreason"
 )
 
 // TestTextsOfACloudDoNotKeepAMachine has an error whose text is longer than a condition of a Machine may be: what is not
@@ -31,6 +30,6 @@ func TestTextsOfACloudDoNotKeepAMachine(t *testing.T) {
 			t.Fatalf("the Machine is not handed back: %.300v", err)
 		}
 	}
-	r.want(infrav1.RestartRemediationHandedBack, 1, errorreason.InstanceNotOwned)
+	r.want(infrav1.RestartRemediationHandedBack, 1, infrav1.InstanceNotOwnedReason)
 	r.wantOwner(true)
 }

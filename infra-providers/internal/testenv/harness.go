@@ -15,8 +15,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // WaitTimeout bounds every wait of a test. It is long, because the load of the host varies.
@@ -91,7 +91,7 @@ func (h *Harness) ExpectRefusal(machine driver.Machine, reason, text string, val
 	h.t.Helper()
 	h.CreateMachine(machine, "")
 	h.Expect(h.WaitForReason(machine, reason)).To(gomega.ContainSubstring(text))
-	if reason == machinestatus.UnauthorizedReason {
+	if reason == infrav1.UnauthorizedReason {
 		valid.Name = named
 		h.Put(valid)
 	}

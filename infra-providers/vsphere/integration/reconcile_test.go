@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/vsphere"
@@ -47,14 +46,14 @@ func TestReconcile(t *testing.T) {
 		s.CreateMachine(machine, "")
 	}
 
-	s.WaitForReason(good, machinestatus.InstanceRunningReason)
+	s.WaitForReason(good, infrav1.InstanceRunningReason)
 	s.Expect(good.Spec.ProviderID).To(gomega.Equal("vsphere://" + string(good.UID)))
 	s.Expect(ptr.Deref(good.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	s.Expect(biosUUID(model, "worker-1")).To(gomega.Equal(string(good.UID)))
 
-	s.WaitForReason(unauthorized, machinestatus.UnauthorizedReason)
-	s.Expect(s.WaitForReason(noTemplate, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.template"))
-	s.Expect(s.WaitForReason(noNetwork, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.networks[1].name"))
+	s.WaitForReason(unauthorized, infrav1.UnauthorizedReason)
+	s.Expect(s.WaitForReason(noTemplate, infrav1.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.template"))
+	s.Expect(s.WaitForReason(noNetwork, infrav1.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.networks[1].name"))
 
 	// Without valid credentials it is unknown whether a virtual machine is left, so they come first.
 	s.Put(credentialsSecret("bad", server, "secret"))
@@ -73,7 +72,7 @@ func TestMachineOfAnUnknownDatacenterIsDeleted(t *testing.T) {
 	serve(t, s)
 	machine := newMachine("worker-1", infrav1.VSphereMachineSpec{CredentialsSecretName: "good", Template: "DC0_C0_RP0_VM0", Datacenter: "nope"})
 	s.CreateMachine(machine, "")
-	s.Expect(s.WaitForReason(machine, machinestatus.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.datacenter"))
+	s.Expect(s.WaitForReason(machine, infrav1.InvalidConfigurationReason)).To(gomega.ContainSubstring("spec.datacenter"))
 	s.Delete(machine)
 }
 
