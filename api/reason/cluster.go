@@ -8,7 +8,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // concat joins the entries of several conditions.
@@ -29,7 +29,7 @@ func clusterItself() []Entry {
 			reason{clusterv1.ClusterAvailableInternalErrorReason, "Unknown", "the conditions cannot be summarized; the message has the error", Installer, "report it with the message", ""},
 		),
 		condition(clusterKind, clusterv1.ClusterInfrastructureReadyCondition, append(provider("infrastructure", "the InfraCluster"),
-			reason{policyv1.NoInfrastructureReferenceReason, "True", "the Cluster refers to no infrastructure, which counts as ready", Nobody, "", ""})...),
+			reason{droverpolicyv1.NoInfrastructureReferenceReason, "True", "the Cluster refers to no infrastructure, which counts as ready", Nobody, "", ""})...),
 		condition(clusterKind, clusterv1.ClusterControlPlaneInitializedCondition,
 			reason{clusterv1.ClusterControlPlaneInitializedReason, "True", "the workload cluster has answered once", Nobody, "", ""},
 			reason{clusterv1.ClusterControlPlaneNotInitializedReason, "False", "the workload cluster has not answered yet", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
@@ -58,8 +58,8 @@ func provider(what, object string) []reason {
 		{clusterv1.ObjectDeletedReason, "False", object + " existed and was deleted", Operator, "restore it, or delete the Cluster", ""},
 		{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission", Installer, "install the provider, or grant what the message names", ""},
 		{clusterv1.InvalidConditionReportedReason, "Unknown", object + " reports a condition with a status that does not exist", Installer, "report it to the provider", ""},
-		{policyv1.ForeignObjectReason, "False", object + " belongs to another owner, and is not used", Operator, "refer to an object of this Cluster", ""},
-		{policyv1.InvalidReferenceReason, "False", "the reference names a kind that is not allowed there", Operator, "correct the reference", ""},
+		{droverpolicyv1.ForeignObjectReason, "False", object + " belongs to another owner, and is not used", Operator, "refer to an object of this Cluster", ""},
+		{droverpolicyv1.InvalidReferenceReason, "False", "the reference names a kind that is not allowed there", Operator, "correct the reference", ""},
 	}
 }
 
@@ -70,12 +70,12 @@ func clusterConnection() []Entry {
 			reason{clusterv1.ClusterRemoteConnectionProbeFailedReason, "False", "the API server of the workload cluster is not connected; meanwhile nothing is created, replaced or drained for it", WorkloadAdmin,
 				"make the API server answer, or renew the Secret {cluster}-kubeconfig, as the message has it", "kubectl get secret {cluster}-kubeconfig --namespace {namespace}"},
 		),
-		condition(clusterKind, policyv1.ManagementClaimedCondition,
-			reason{policyv1.ClaimedReason, "True", "this management cluster acts on the workload cluster", Nobody, "", ""},
-			reason{policyv1.NotClaimedYetReason, "Unknown", "the workload cluster has not been reached since the controller started, or its claim could not be written; nothing is created, replaced or deleted until then", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
-			reason{policyv1.ClaimedElsewhereReason, "False", "another management cluster acts on the workload cluster, so this one does nothing", Operator,
+		condition(clusterKind, droverpolicyv1.ManagementClaimedCondition,
+			reason{droverpolicyv1.ClaimedReason, "True", "this management cluster acts on the workload cluster", Nobody, "", ""},
+			reason{droverpolicyv1.NotClaimedYetReason, "Unknown", "the workload cluster has not been reached since the controller started, or its claim could not be written; nothing is created, replaced or deleted until then", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
+			reason{droverpolicyv1.ClaimedElsewhereReason, "False", "another management cluster acts on the workload cluster, so this one does nothing", Operator,
 				"turn off the management cluster that is not to act, or pause the Cluster there, and delete nothing in a copy: its infrastructure machines have the instances of its original; if the other one is lost for good, take the claim over as the message has it", ""},
-			reason{policyv1.ClaimForbiddenReason, "False", "the user of the kubeconfig may not read and write the Lease of the claim", WorkloadAdmin,
+			reason{droverpolicyv1.ClaimForbiddenReason, "False", "the user of the kubeconfig may not read and write the Lease of the claim", WorkloadAdmin,
 				"apply machine-controller/config/workload in the workload cluster", ""},
 		),
 	)

@@ -6,7 +6,7 @@ package reason
 import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 const machineKind = "Machine"
@@ -14,8 +14,8 @@ const machineKind = "Machine"
 func machine() []Entry {
 	return concat(machineSummary(), machineObjects(), machineNode(), machineDeleting(), machineHealth(), paused(machineKind),
 		condition(machineKind, clusterv1.PausedCondition,
-			reason{policyv1.ClaimedElsewhereReason, "True", "another management cluster acts on this Machine, so this one does nothing", Operator,
-				"see the condition " + policyv1.ManagementClaimedCondition + " of the Cluster", "kubectl drover why cluster/{cluster} --namespace {namespace}"}))
+			reason{droverpolicyv1.ClaimedElsewhereReason, "True", "another management cluster acts on this Machine, so this one does nothing", Operator,
+				"see the condition " + droverpolicyv1.ManagementClaimedCondition + " of the Cluster", "kubectl drover why cluster/{cluster} --namespace {namespace}"}))
 }
 
 func machineSummary() []Entry {
@@ -50,8 +50,8 @@ func machineObjects() []Entry {
 			{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist; if it is still needed, the MachineSet creates it again", Operator, "create it, or " + DeleteMachine + " if no MachineSet owns it", ""},
 			{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission", Installer, "install the provider, or grant what the message names", "kubectl drover check"},
 			{clusterv1.InvalidConditionReportedReason, "Unknown", object + " reports a condition with a status that does not exist", Installer, "report it to the provider", ""},
-			{policyv1.ForeignObjectReason, "False", object + " belongs to another Machine or owner: it is not used, drained or deleted", Operator, "refer to an object of this Machine, or " + DeleteMachine, "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
-			{policyv1.InvalidReferenceReason, "False", "the reference names a template, or a kind of Cluster API itself", Operator, "correct the reference; deleting the Machine does not change that object", ""},
+			{droverpolicyv1.ForeignObjectReason, "False", object + " belongs to another Machine or owner: it is not used, drained or deleted", Operator, "refer to an object of this Machine, or " + DeleteMachine, "kubectl delete machine.cluster.x-k8s.io {name} --namespace {namespace}"},
+			{droverpolicyv1.InvalidReferenceReason, "False", "the reference names a template, or a kind of Cluster API itself", Operator, "correct the reference; deleting the Machine does not change that object", ""},
 		}
 	}
 	return concat(
@@ -87,9 +87,9 @@ func machineNode() []Entry {
 			{clusterv1.MachineNodeNotHealthyReason, "False", "the Node is not ready, or under pressure of memory, disk or PIDs; the message has why", WorkloadAdmin, "see the message; " + HealthCheckReplaces, ""},
 			{clusterv1.MachineNodeHealthUnknownReason, "Unknown", "the kubelet does not report", CloudOwner, "see whether the instance runs and reaches the API server; " + HealthCheckReplaces, ""},
 		}, both...)...),
-		condition(machineKind, policyv1.NodeSyncedCondition,
-			reason{policyv1.NodeInitializationRefusedReason, "False", "the workload cluster does not accept the first labels, annotations and taints of the Node, which keeps the taint " + clusterv1.NodeUninitializedTaint.Key + " until then, so that no pod is scheduled to it", WorkloadAdmin, syncPermission + "; where a webhook or the API server fails, repair that", ""},
-			reason{policyv1.NodeSyncRefusedReason, "False", "the workload cluster refuses the labels, annotations and taints that the Machine has for its Node, so that those of the Node are outdated", WorkloadAdmin, syncPermission, ""},
+		condition(machineKind, droverpolicyv1.NodeSyncedCondition,
+			reason{droverpolicyv1.NodeInitializationRefusedReason, "False", "the workload cluster does not accept the first labels, annotations and taints of the Node, which keeps the taint " + clusterv1.NodeUninitializedTaint.Key + " until then, so that no pod is scheduled to it", WorkloadAdmin, syncPermission + "; where a webhook or the API server fails, repair that", ""},
+			reason{droverpolicyv1.NodeSyncRefusedReason, "False", "the workload cluster refuses the labels, annotations and taints that the Machine has for its Node, so that those of the Node are outdated", WorkloadAdmin, syncPermission, ""},
 		),
 	)
 }

@@ -8,7 +8,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // paused is the condition Paused, which most kinds have.
@@ -22,20 +22,20 @@ func paused(kind string) []Entry {
 
 // annotationsValid is the condition AnnotationsValid.
 func annotationsValid(kind string) []Entry {
-	return condition(kind, policyv1.AnnotationsValidCondition,
-		reason{policyv1.InvalidValueReason, "False", "an annotation has a value that is not understood", Operator,
+	return condition(kind, droverpolicyv1.AnnotationsValidCondition,
+		reason{droverpolicyv1.InvalidValueReason, "False", "an annotation has a value that is not understood", Operator,
 			"set the annotation that the message names to one of the allowed values, or remove it", ""},
 	)
 }
 
 // frozen is the condition Frozen of MachineDeployments and of MachineSets without one.
 func frozen(kind, resource string) []Entry {
-	return condition(kind, policyv1.FrozenCondition,
-		reason{policyv1.FrozenByAnnotationReason, "True", "no Machines are created or replaced, because the annotation " + policyv1.FreezeAnnotation + ` is "true"`, Operator,
+	return condition(kind, droverpolicyv1.FrozenCondition,
+		reason{droverpolicyv1.FrozenByAnnotationReason, "True", "no Machines are created or replaced, because the annotation " + droverpolicyv1.FreezeAnnotation + ` is "true"`, Operator,
 			"remove the annotation once Machines may be created and replaced again", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
-		reason{policyv1.FreezeInvalidReason, "True", "no Machines are created or replaced, because the annotation " + policyv1.FreezeAnnotation + ` is neither "true" nor "false"`, Operator,
+		reason{droverpolicyv1.FreezeInvalidReason, "True", "no Machines are created or replaced, because the annotation " + droverpolicyv1.FreezeAnnotation + ` is neither "true" nor "false"`, Operator,
 			"correct the annotation or remove it", "kubectl drover thaw " + resource + "/{name} --namespace {namespace}"},
-		reason{policyv1.OvershootReason, "True", "no Machines are created or replaced, because there have been more than replicas, surge and tolerance allow", Operator,
+		reason{droverpolicyv1.OvershootReason, "True", "no Machines are created or replaced, because there have been more than replicas, surge and tolerance allow", Operator,
 			"find who else creates Machines for it, or delete the surplus; it ends by itself once the surplus is gone",
 			"kubectl get machine.cluster.x-k8s.io --namespace {namespace} -l cluster.x-k8s.io/cluster-name={cluster} -o 'custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[0].name,CREATED:.metadata.creationTimestamp'"},
 	)
@@ -43,7 +43,7 @@ func frozen(kind, resource string) []Entry {
 
 // blocked is the reason of a change of size, a rollout or a deletion that does not continue by itself.
 func blocked(meaning string) reason {
-	return reason{policyv1.BlockedReason, "True", meaning + "; the message has the cause", Operator, "remove the cause that the message names", ""}
+	return reason{droverpolicyv1.BlockedReason, "True", meaning + "; the message has the cause", Operator, "remove the cause that the message names", ""}
 }
 
 // workers are the conditions of MachineDeployments and MachineSets that have the same reasons.

@@ -6,7 +6,7 @@ package reason
 import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 const (
@@ -27,15 +27,15 @@ func machineDeployment() []Entry {
 				"wait, or roll back if the new template is wrong", "kubectl drover watch machinedeployment/{name} --namespace {namespace}"},
 			blocked("Machines of an older template are left, and cannot be replaced"),
 		),
-		condition(deploymentKind, policyv1.ProgressingCondition,
-			reason{policyv1.CompleteReason, "True", "there is nothing left to roll out or to scale up", Nobody, "", ""},
-			reason{policyv1.ProgressingReason, "True", "Machines are on their way, or being replaced", Drover, "", ""},
-			reason{policyv1.ProgressDeadlineExceededReason, "False", "there has been no progress for longer than the policy permits; the message has what is awaited", Operator,
+		condition(deploymentKind, droverpolicyv1.ProgressingCondition,
+			reason{droverpolicyv1.CompleteReason, "True", "there is nothing left to roll out or to scale up", Nobody, "", ""},
+			reason{droverpolicyv1.ProgressingReason, "True", "Machines are on their way, or being replaced", Drover, "", ""},
+			reason{droverpolicyv1.ProgressDeadlineExceededReason, "False", "there has been no progress for longer than the policy permits; the message has what is awaited", Operator,
 				"see what is awaited, then correct it or roll back", "kubectl drover rollout undo machinedeployment/{name} --namespace {namespace}"},
 		),
-		condition(deploymentKind, policyv1.RolledBackCondition,
-			reason{policyv1.RevisionNotKeptReason, "False", "the revision to roll back to does not exist", Operator, "choose one of those that the message lists; the annotation drover.io/revision-history-limit sets how many are kept", "kubectl drover rollout history machinedeployment/{name} --namespace {namespace}"},
-			reason{policyv1.RollbackRefusedReason, "False", "the API server refuses the template of that revision", Operator, "choose another revision, or correct the template by hand", "kubectl drover rollout history machinedeployment/{name} --namespace {namespace}"},
+		condition(deploymentKind, droverpolicyv1.RolledBackCondition,
+			reason{droverpolicyv1.RevisionNotKeptReason, "False", "the revision to roll back to does not exist", Operator, "choose one of those that the message lists; the annotation drover.io/revision-history-limit sets how many are kept", "kubectl drover rollout history machinedeployment/{name} --namespace {namespace}"},
+			reason{droverpolicyv1.RollbackRefusedReason, "False", "the API server refuses the template of that revision", Operator, "choose another revision, or correct the template by hand", "kubectl drover rollout history machinedeployment/{name} --namespace {namespace}"},
 		),
 		frozen(deploymentKind, "machinedeployment"), workers(deploymentKind), annotationsValid(deploymentKind), paused(deploymentKind),
 	)

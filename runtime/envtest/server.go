@@ -30,7 +30,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/api/crds"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // Server is an API server with its etcd. The zero value has no kinds but Kubernetes' own, as a workload cluster.
@@ -192,5 +192,5 @@ func (s *Server) Namespace(t testing.TB) string {
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s),
-		policyv1.AddToScheme(s), bootstrapv1.AddToScheme(s), infrav1.AddToScheme(s))
+		droverpolicyv1.AddToScheme(s), bootstrapv1.AddToScheme(s), infrav1.AddToScheme(s))
 }

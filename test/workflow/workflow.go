@@ -26,7 +26,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/test/framework"
 )
 
@@ -165,12 +165,12 @@ func (w *Workflow) DeleteFaulty(ctx context.Context) error {
 
 // Freeze sets the annotation with which an operator freezes the MachineDeployment. Thaw removes it.
 func (w *Workflow) Freeze(ctx context.Context) error {
-	return w.annotate(ctx, policyv1.FreezeAnnotation, "true")
+	return w.annotate(ctx, droverpolicyv1.FreezeAnnotation, "true")
 }
 
 // Thaw removes what Freeze sets.
 func (w *Workflow) Thaw(ctx context.Context) error {
-	return w.annotate(ctx, policyv1.FreezeAnnotation, "")
+	return w.annotate(ctx, droverpolicyv1.FreezeAnnotation, "")
 }
 
 // annotate sets an annotation of the MachineDeployment. An empty value removes it.

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/account"
@@ -311,7 +311,7 @@ func TestConsoleIsNotRead(t *testing.T) {
 			f.must(cluster.Client.Update(f.t.Context(), f.infra))
 		},
 		"where another management cluster acts": func(f *fixture) {
-			meta.SetStatusCondition(&f.home.Status.Conditions, metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere"})
+			meta.SetStatusCondition(&f.home.Status.Conditions, metav1.Condition{Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere"})
 			f.must(cluster.Client.Status().Update(f.t.Context(), f.home))
 		},
 		"where the cloud reports it": func(f *fixture) {

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver/fake"
 )
 
@@ -23,7 +23,7 @@ func TestCopyCreatesNoInstance(t *testing.T) {
 	r := newFixture(t, fake.Options{})
 	r.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	meta.SetStatusCondition(&r.home.Status.Conditions, metav1.Condition{
-		Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere", Message: "holder original",
+		Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere", Message: "holder original",
 	})
 	if err := cluster.Client.Status().Update(t.Context(), r.home); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestCopyChangesNoTags(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta.SetStatusCondition(&r.home.Status.Conditions, metav1.Condition{
-		Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere", Message: "holder other",
+		Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere", Message: "holder other",
 	})
 	if err := cluster.Client.Status().Update(t.Context(), r.home); err != nil {
 		t.Fatal(err)

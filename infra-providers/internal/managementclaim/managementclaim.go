@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // Message is the message of a condition for what waits for the claim.
@@ -21,7 +21,7 @@ const Message = "another management cluster acts on the workload cluster, or thi
 // ClaimedElsewhere reports whether another management cluster acts on the workload cluster, or may do so: the machines
 // that it created are not known here.
 func ClaimedElsewhere(cluster *clusterv1.Cluster) bool {
-	claimed := meta.FindStatusCondition(cluster.Status.Conditions, policyv1.ManagementClaimedCondition)
+	claimed := meta.FindStatusCondition(cluster.Status.Conditions, droverpolicyv1.ManagementClaimedCondition)
 	return claimed != nil && claimed.Status != metav1.ConditionTrue
 }
 
@@ -32,5 +32,5 @@ func Forbids(cluster *clusterv1.Cluster) bool {
 		return false
 	}
 	initialized := ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
-	return initialized || meta.IsStatusConditionFalse(cluster.Status.Conditions, policyv1.ManagementClaimedCondition)
+	return initialized || meta.IsStatusConditionFalse(cluster.Status.Conditions, droverpolicyv1.ManagementClaimedCondition)
 }

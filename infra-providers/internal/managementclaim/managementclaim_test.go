@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/internal/managementclaim"
 )
 
@@ -33,7 +33,7 @@ func TestForbids(t *testing.T) {
 			cluster := &clusterv1.Cluster{}
 			cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(test.initialized)
 			if test.status != "" {
-				cluster.Status.Conditions = []metav1.Condition{{Type: policyv1.ManagementClaimedCondition, Status: test.status}}
+				cluster.Status.Conditions = []metav1.Condition{{Type: droverpolicyv1.ManagementClaimedCondition, Status: test.status}}
 			}
 			if got := managementclaim.Forbids(cluster); got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/account"
@@ -250,7 +250,7 @@ func (f *fixture) createOwned(name string) types.UID {
 func (f *fixture) claim(status metav1.ConditionStatus, reason string) {
 	f.Helper()
 	f.home.Status.Conditions = []metav1.Condition{{
-		Type: policyv1.ManagementClaimedCondition, Status: status, Reason: reason, LastTransitionTime: metav1.Now(),
+		Type: droverpolicyv1.ManagementClaimedCondition, Status: status, Reason: reason, LastTransitionTime: metav1.Now(),
 	}}
 	if err := cluster.Client.Status().Update(f.Context(), f.home); err != nil {
 		f.Fatal(err)
@@ -431,7 +431,7 @@ func TestClusterIsConfirmedByALiveRead(t *testing.T) {
 		"paused":                               func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) },
 		"labelled for another provider":        func(c *clusterv1.Cluster) { c.Labels = map[string]string{clusterv1.WatchLabel: "other"} },
 		"claimed by another management cluster": func(c *clusterv1.Cluster) {
-			c.Status.Conditions = []metav1.Condition{{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse}}
+			c.Status.Conditions = []metav1.Condition{{Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse}}
 		},
 		"not reachable": func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = ptr.To(true) },
 	} {
@@ -512,7 +512,7 @@ func TestDeletesNothing(t *testing.T) {
 			}
 		}, false},
 		"while a MachineDeployment of the Cluster is frozen for an overshoot": {usual, func(f *fixture) {
-			f.createOwner(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "")
+			f.createOwner(&clusterv1.MachineDeployment{}, droverpolicyv1.FrozenLabel, "")
 		}, false},
 		"while a MachineSet of the Cluster is frozen by hand": {usual, func(f *fixture) {
 			f.createOwner(&clusterv1.MachineSet{}, "", "true")
@@ -552,10 +552,10 @@ func TestDeletesNothing(t *testing.T) {
 			}
 		}, false},
 		"while another management cluster acts on the workload cluster": {usual, func(f *fixture) {
-			f.claim(metav1.ConditionFalse, policyv1.ClaimedElsewhereReason)
+			f.claim(metav1.ConditionFalse, droverpolicyv1.ClaimedElsewhereReason)
 		}, false},
 		"while the workload cluster has not been claimed yet": {usual, func(f *fixture) {
-			f.claim(metav1.ConditionUnknown, policyv1.NotClaimedYetReason)
+			f.claim(metav1.ConditionUnknown, droverpolicyv1.NotClaimedYetReason)
 		}, false},
 		"when it was created while no provider of ours was running": {usual, func(f *fixture) {
 			f.others[f.lost("lost")] = true
@@ -650,7 +650,7 @@ func (f *fixture) createOwner(object client.Object, label, word string) {
 		object.GetLabels()[label] = "true"
 	}
 	if word != "" {
-		object.SetAnnotations(map[string]string{policyv1.FreezeAnnotation: word})
+		object.SetAnnotations(map[string]string{droverpolicyv1.FreezeAnnotation: word})
 	}
 	if err := cluster.Client.Create(f.Context(), object); err != nil {
 		f.Fatal(err)
@@ -663,7 +663,7 @@ func TestDeletesOrphanOfUnfrozenOwner(t *testing.T) {
 	f := newFixture(t, usual)
 	f.createOrphan("lost")
 	f.createOwner(&clusterv1.MachineDeployment{}, "", "")
-	f.createOwner(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
+	f.createOwner(&clusterv1.MachineDeployment{}, droverpolicyv1.FrozenLabel, "false")
 	f.sweep(2)
 	f.wantInCloud(0, 0)
 }

@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/managementclaim"
 )
@@ -109,9 +109,9 @@ func (c *Collector[M, C]) frozenOwner(ctx context.Context, cluster *clusterv1.Cl
 // isFrozen reports whether a MachineDeployment or MachineSet is frozen: by its annotation, whose value freezes unless it is "false", and
 // without one by the label that records an overshoot.
 func isFrozen(owner metav1.PartialObjectMetadata) bool {
-	setting := policyv1.FreezeSettingOf(owner.Annotations)
-	_, labelled := owner.Labels[policyv1.FrozenLabel]
-	return setting.Freezes() || labelled && setting != policyv1.FreezeOff
+	setting := droverpolicyv1.FreezeSettingOf(owner.Annotations)
+	_, labelled := owner.Labels[droverpolicyv1.FrozenLabel]
+	return setting.Freezes() || labelled && setting != droverpolicyv1.FreezeOff
 }
 
 // isHeld reports whether a Cluster itself shows that nothing of it may be deleted.

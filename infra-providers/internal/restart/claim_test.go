@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // The copy has the remediation and the unhealthy condition of the time of the snapshot; the original holds the claim.
@@ -18,7 +18,7 @@ func TestCopyRestartsNothing(t *testing.T) {
 	r := newFixture(t, 1)
 	r.connection(metav1.ConditionTrue)
 	meta.SetStatusCondition(&r.home.Status.Conditions, metav1.Condition{
-		Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere", Message: "holder original",
+		Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Reason: "ClaimedElsewhere", Message: "holder original",
 	})
 	r.must(cluster.Client.Status().Update(t.Context(), r.home))
 	_, err := r.reconcile()

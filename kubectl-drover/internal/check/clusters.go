@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/orphan"
 	"drover.io/kubectl-drover/internal/why"
@@ -195,7 +195,7 @@ func (c *Checker) frozen(ctx context.Context) []Result {
 		for i := range page.Items {
 			md := &page.Items[i]
 			n++
-			frozen := meta.FindStatusCondition(md.Status.Conditions, policyv1.FrozenCondition)
+			frozen := meta.FindStatusCondition(md.Status.Conditions, droverpolicyv1.FrozenCondition)
 			if frozen == nil || frozen.Status != metav1.ConditionTrue {
 				continue
 			}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 func clusterNamed(namespace, name string, conditions ...metav1.Condition) *clusterv1.Cluster {
@@ -81,16 +81,16 @@ func TestFreezes(t *testing.T) {
 		return md
 	}
 	objects := []client.Object{
-		deployment("a", "plain"), deployment("a", "thawed", condition(policyv1.FrozenCondition, metav1.ConditionFalse, "NotFrozen")),
-		deployment("b", "by-hand", condition(policyv1.FrozenCondition, metav1.ConditionTrue, policyv1.FrozenByAnnotationReason)),
-		deployment("b", "surplus", condition(policyv1.FrozenCondition, metav1.ConditionTrue, policyv1.OvershootReason)),
+		deployment("a", "plain"), deployment("a", "thawed", condition(droverpolicyv1.FrozenCondition, metav1.ConditionFalse, "NotFrozen")),
+		deployment("b", "by-hand", condition(droverpolicyv1.FrozenCondition, metav1.ConditionTrue, droverpolicyv1.FrozenByAnnotationReason)),
+		deployment("b", "surplus", condition(droverpolicyv1.FrozenCondition, metav1.ConditionTrue, droverpolicyv1.OvershootReason)),
 	}
 	for namespace, want := range map[string][]Result{
 		"a": {{"freezes", OK, "none of 2 MachineDeployments is frozen", ""}},
 		"c": {{"freezes", OK, "none of 0 MachineDeployments is frozen", ""}},
 		"": {
 			{"freezes", Warning, "MachineDeployment b/by-hand is frozen for 90m: FrozenByAnnotation", "kubectl drover why machinedeployment/by-hand --namespace b"},
-			{"freezes", Warning, "MachineDeployment b/surplus is frozen for 90m: " + policyv1.OvershootReason, "kubectl drover why machinedeployment/surplus --namespace b"},
+			{"freezes", Warning, "MachineDeployment b/surplus is frozen for 90m: " + droverpolicyv1.OvershootReason, "kubectl drover why machinedeployment/surplus --namespace b"},
 		},
 	} {
 		c := checker(t, interceptor.Funcs{}, objects...)

@@ -18,7 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // story is what a command that follows an object prints, and what happens after each line.
@@ -95,7 +95,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 			[]string{"rollout", "status", "web"},
 			func(t *testing.T, key client.ObjectKey) []func() {
 				t.Helper()
-				return []func(){change(t, key, failing(policyv1.ProgressingCondition, "ProgressDeadlineExceeded", "No progress for 10m\n* see Machine a"))}
+				return []func(){change(t, key, failing(droverpolicyv1.ProgressingCondition, "ProgressDeadlineExceeded", "No progress for 10m\n* see Machine a"))}
 			},
 			[]string{waiting, "3 of 6 Machines are up to date, 3 available: No progress for 10m; see Machine a"}, "", ExitProblem,
 		},
@@ -123,7 +123,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 			[]string{"watch", "web"},
 			func(t *testing.T, key client.ObjectKey) []func() {
 				t.Helper()
-				return []func(){change(t, key, failing(policyv1.RolledBackCondition, "RevisionNotKept", "there is no revision 9"))}
+				return []func(){change(t, key, failing(droverpolicyv1.RolledBackCondition, "RevisionNotKept", "there is no revision 9"))}
 			},
 			[]string{waiting, "3 of 6 Machines are up to date, 3 available: there is no revision 9"}, "", ExitProblem,
 		},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 )
 
@@ -36,7 +36,7 @@ func newFreeze(s *session) *cobra.Command {
 	}
 	p.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return s.annotate(cmd.Context(), args, p, policyv1.FreezeAnnotation, new("true"), "frozen")
+		return s.annotate(cmd.Context(), args, p, droverpolicyv1.FreezeAnnotation, new("true"), "frozen")
 	}
 	return cmd
 }
@@ -59,9 +59,9 @@ func newThaw(s *session) *cobra.Command {
 	cmd.Flags().BoolVar(&override, "override", false, "End a freeze for too many Machines too, by the annotation drover.io/freeze=false.")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if override {
-			return s.annotate(cmd.Context(), args, p, policyv1.FreezeAnnotation, new("false"), "thawed, and not frozen again for too many Machines")
+			return s.annotate(cmd.Context(), args, p, droverpolicyv1.FreezeAnnotation, new("false"), "thawed, and not frozen again for too many Machines")
 		}
-		return s.annotate(cmd.Context(), args, p, policyv1.FreezeAnnotation, nil, "thawed")
+		return s.annotate(cmd.Context(), args, p, droverpolicyv1.FreezeAnnotation, nil, "thawed")
 	}
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/spelling"
 )
 
@@ -39,7 +39,7 @@ var (
 	Machine            = Kind{clusterv1.GroupVersion.WithKind("Machine"), "machines", []string{"ma"}}
 	MachineHealthCheck = Kind{clusterv1.GroupVersion.WithKind("MachineHealthCheck"), "machinehealthchecks", []string{"mhc"}}
 	MachineDrainRule   = Kind{clusterv1.GroupVersion.WithKind("MachineDrainRule"), "machinedrainrules", nil}
-	MachinePolicy      = Kind{policyv1.GroupVersion.WithKind("MachinePolicy"), "machinepolicies", nil}
+	MachinePolicy      = Kind{droverpolicyv1.GroupVersion.WithKind("MachinePolicy"), "machinepolicies", nil}
 	BootstrapConfig    = Kind{bootstrapv1.GroupVersion.WithKind("BootstrapConfig"), "bootstrapconfigs", nil}
 	Remediation        = Kind{infrav1.GroupVersion.WithKind("RestartRemediation"), "restartremediations", nil}
 	// Node is a Node of a workload cluster, not of the management cluster.

@@ -23,7 +23,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/spelling"
 )
 
@@ -34,7 +34,7 @@ const chunk = 500
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s),
-		policyv1.AddToScheme(s), bootstrapv1.AddToScheme(s), infrav1.AddToScheme(s), metav1.AddMetaToScheme(s))
+		droverpolicyv1.AddToScheme(s), bootstrapv1.AddToScheme(s), infrav1.AddToScheme(s), metav1.AddMetaToScheme(s))
 }
 
 // Reader reads the objects of one API server.

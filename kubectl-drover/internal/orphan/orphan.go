@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/api/crds"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 )
 
@@ -198,7 +198,7 @@ func (f *Finder) clusters(ctx context.Context, namespace string) (held, error) {
 	err := object.Each(ctx, f.Reader, object.Cluster, &clusterv1.ClusterList{}, func(page *clusterv1.ClusterList) error {
 		for i := range page.Items {
 			c := &page.Items[i]
-			claim := meta.FindStatusCondition(c.Status.Conditions, policyv1.ManagementClaimedCondition)
+			claim := meta.FindStatusCondition(c.Status.Conditions, droverpolicyv1.ManagementClaimedCondition)
 			switch {
 			case ptr.Deref(c.Spec.Paused, false):
 				found[c.Namespace+"/"+c.Name] = "its Cluster " + c.Name + " is paused"

@@ -21,7 +21,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/object/objecttest"
 )
@@ -48,7 +48,7 @@ func clusterWith(conditions ...metav1.Condition) *clusterv1.Cluster {
 	return c
 }
 
-var claimed = metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionTrue}
+var claimed = metav1.Condition{Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionTrue}
 
 // machine refers to an infrastructure machine and to a BootstrapConfig.
 func machine() *clusterv1.Machine {
@@ -118,7 +118,7 @@ func TestMachineOfAnotherNamespaceOwnsNothing(t *testing.T) {
 func TestKeptOrphans(t *testing.T) {
 	t.Parallel()
 	claim := func(status metav1.ConditionStatus) metav1.Condition {
-		return metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: status}
+		return metav1.Condition{Type: droverpolicyv1.ManagementClaimedCondition, Status: status}
 	}
 	paused := clusterWith(claimed)
 	paused.Spec.Paused = new(true)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/object/objecttest"
 )
@@ -135,8 +135,8 @@ func TestStateHasAnOrder(t *testing.T) {
 		{add("Available", metav1.ConditionFalse), "is rolled out", true, false},
 		{func() { md.Status.AvailableReplicas = new(int32(1)) }, "3 of 3 Machines are up to date, 1 available", false, false},
 		{add(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue), "message of RollingOut", false, false},
-		{add(policyv1.ProgressingCondition, metav1.ConditionFalse), "message of Progressing", false, true},
-		{add(policyv1.RolledBackCondition, metav1.ConditionFalse), "message of RolledBack", false, true},
+		{add(droverpolicyv1.ProgressingCondition, metav1.ConditionFalse), "message of Progressing", false, true},
+		{add(droverpolicyv1.RolledBackCondition, metav1.ConditionFalse), "message of RolledBack", false, true},
 		{func() { md.Generation = 3 }, "Waiting for the newest spec", false, false},
 		{func() { md.Annotations = map[string]string{RollbackAnnotation: "2"} }, "earlier revision to be restored", false, false},
 		{add(clusterv1.PausedCondition, metav1.ConditionTrue), "message of Paused", false, false},
@@ -153,7 +153,7 @@ func TestConditionsThatAreWellChangeNothing(t *testing.T) {
 	t.Parallel()
 	want := StateOf(deployment(func(*clusterv1.MachineDeployment) {}))
 	for condition, statuses := range map[string][]metav1.ConditionStatus{
-		clusterv1.PausedCondition: {"False", "Unknown"}, policyv1.RolledBackCondition: {"True", "Unknown"}, policyv1.ProgressingCondition: {"True", "Unknown"},
+		clusterv1.PausedCondition: {"False", "Unknown"}, droverpolicyv1.RolledBackCondition: {"True", "Unknown"}, droverpolicyv1.ProgressingCondition: {"True", "Unknown"},
 		clusterv1.MachineDeploymentRollingOutCondition: {"False", "Unknown"}, "OfAnotherProject": {"True", "False"},
 	} {
 		for _, status := range statuses {

@@ -21,7 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
 )
@@ -44,9 +44,9 @@ func StateOf(md *clusterv1.MachineDeployment) State {
 	s := md.Status
 	desired, updated, available := ptr.Deref(md.Spec.Replicas, 0), ptr.Deref(s.UpToDateReplicas, 0), ptr.Deref(s.AvailableReplicas, 0)
 	counts := fmt.Sprintf("%d of %d Machines are up to date, %d available", updated, desired, available)
-	progress := meta.FindStatusCondition(s.Conditions, policyv1.ProgressingCondition)
+	progress := meta.FindStatusCondition(s.Conditions, droverpolicyv1.ProgressingCondition)
 	paused := meta.FindStatusCondition(s.Conditions, clusterv1.PausedCondition)
-	rolledBack := meta.FindStatusCondition(s.Conditions, policyv1.RolledBackCondition)
+	rolledBack := meta.FindStatusCondition(s.Conditions, droverpolicyv1.RolledBackCondition)
 	_, rollback := md.Annotations[RollbackAnnotation]
 	switch rolling := meta.FindStatusCondition(s.Conditions, clusterv1.MachineDeploymentRollingOutCondition); {
 	case paused != nil && paused.Status == metav1.ConditionTrue:

@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object/objecttest"
 )
 
@@ -50,7 +50,7 @@ func TestStateOf(t *testing.T) {
 			State{Text: "Waiting for the template of the earlier revision to be restored"},
 		},
 		"fails after a rollback that was refused": {
-			condition(policyv1.RolledBackCondition, metav1.ConditionFalse, "no such revision"),
+			condition(droverpolicyv1.RolledBackCondition, metav1.ConditionFalse, "no such revision"),
 			State{Text: counts + ": no such revision", Failed: true},
 		},
 		"says that it is paused": {
@@ -80,7 +80,7 @@ func TestStateOf(t *testing.T) {
 			State{Text: counts + `: Rolling out; one\u001b[2J`},
 		},
 		"has failed when its deadline is over": {
-			condition(policyv1.ProgressingCondition, metav1.ConditionFalse, "No progress for 10m"),
+			condition(droverpolicyv1.ProgressingCondition, metav1.ConditionFalse, "No progress for 10m"),
 			State{Text: counts + ": No progress for 10m", Failed: true},
 		},
 	} {

@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/kubectl-drover/internal/object"
 )
 
@@ -32,7 +32,7 @@ func ClusterProblem(c *clusterv1.Cluster) *Finding {
 
 // clusterConditions are those of a Cluster apart from its workers, the first cause first.
 var clusterConditions = []string{
-	policyv1.ManagementClaimedCondition, // in a copy, nothing else may be mended
+	droverpolicyv1.ManagementClaimedCondition, // in a copy, nothing else may be mended
 	clusterv1.ClusterInfrastructureReadyCondition,
 	clusterv1.ClusterRemoteConnectionProbeCondition,
 	clusterv1.ClusterControlPlaneAvailableCondition,
@@ -65,7 +65,7 @@ func clusterItself(c *clusterv1.Cluster, kinds []string) *Finding {
 		if found == nil || found.Status == metav1.ConditionTrue {
 			continue
 		}
-		if kind == policyv1.ManagementClaimedCondition && found.Reason == policyv1.NotClaimedYetReason {
+		if kind == droverpolicyv1.ManagementClaimedCondition && found.Reason == droverpolicyv1.NotClaimedYetReason {
 			if probe := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition); probe != nil && probe.Status != metav1.ConditionTrue {
 				continue // the connection is the cause
 			}
@@ -77,7 +77,7 @@ func clusterItself(c *clusterv1.Cluster, kinds []string) *Finding {
 
 // clusterAnnotations is an annotation of a Cluster that is not understood. Its workers do not wait for that.
 func clusterAnnotations(c *clusterv1.Cluster) *Finding {
-	return clusterIsNot(c, policyv1.AnnotationsValidCondition)
+	return clusterIsNot(c, droverpolicyv1.AnnotationsValidCondition)
 }
 
 // clusterIsNot is the finding of a condition of a Cluster that is not True.
@@ -200,7 +200,7 @@ func (f *Finder) deletedCluster(ctx context.Context, c *clusterv1.Cluster) (*Fin
 			return kept, nil
 		}
 	}
-	if deleting.Reason == policyv1.BlockedReason {
+	if deleting.Reason == droverpolicyv1.BlockedReason {
 		return of(ref, *deleting), nil
 	}
 	return cmp.Or(found, of(ref, *deleting)), nil
@@ -213,7 +213,7 @@ func holdsDeletion(c *clusterv1.Cluster) *Finding {
 	if found := paused(ref, clusterv1.GroupVersion.Group, c.Status.Conditions); found != nil {
 		return found
 	}
-	if claimed := meta.FindStatusCondition(c.Status.Conditions, policyv1.ManagementClaimedCondition); claimed != nil && claimed.Reason == policyv1.ClaimedElsewhereReason {
+	if claimed := meta.FindStatusCondition(c.Status.Conditions, droverpolicyv1.ManagementClaimedCondition); claimed != nil && claimed.Reason == droverpolicyv1.ClaimedElsewhereReason {
 		return of(ref, *claimed)
 	}
 	return nil

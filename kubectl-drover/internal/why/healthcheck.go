@@ -17,7 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
 )
@@ -78,7 +78,7 @@ func (f *Finder) answerHealthCheck(ctx context.Context, o *unstructured.Unstruct
 			return answer(ref, "", awaited), nil
 		}
 	}
-	if found != nil && found.Condition.Reason == policyv1.BudgetUsedReason {
+	if found != nil && found.Condition.Reason == droverpolicyv1.BudgetUsedReason {
 		deferred, err := f.deferred(ctx, o)
 		return answer(ref, "", cmp.Or(deferred, found)), err
 	}
@@ -130,7 +130,7 @@ func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 // disallowed is that a MachineHealthCheck has no Machine replaced now; nil if it has.
 func disallowed(check *clusterv1.MachineHealthCheck) *Finding {
 	ref := Reference{object.MachineHealthCheck.Kind, check.Namespace, check.Name, check.Spec.ClusterName}
-	for _, kind := range []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, policyv1.FailureDomainsHealthyCondition} {
+	for _, kind := range []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, droverpolicyv1.FailureDomainsHealthyCondition} {
 		if c := meta.FindStatusCondition(check.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
 			return of(ref, *c)
 		}

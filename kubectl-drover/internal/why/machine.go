@@ -16,7 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
 )
@@ -250,7 +250,7 @@ func node(m *clusterv1.Machine) *Finding {
 	return found
 }
 
-func nodeSync(m *clusterv1.Machine) *Finding { return not(m, policyv1.NodeSyncedCondition) }
+func nodeSync(m *clusterv1.Machine) *Finding { return not(m, droverpolicyv1.NodeSyncedCondition) }
 
 // isRemediated reports whether a MachineHealthCheck has requested the replacement or repair of a Machine.
 func isRemediated(m *clusterv1.Machine) bool {

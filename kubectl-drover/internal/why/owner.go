@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
@@ -148,7 +148,7 @@ func (o owner) itself() *Finding {
 	}
 	for _, found := range []*Finding{
 		o.with(clusterv1.AvailableCondition, metav1.ConditionUnknown), // no Cluster
-		o.with(policyv1.FrozenCondition, metav1.ConditionTrue),
+		o.with(droverpolicyv1.FrozenCondition, metav1.ConditionTrue),
 	} {
 		if found != nil {
 			return found
@@ -176,7 +176,7 @@ func (o owner) blocked() *Finding {
 // blockedBy is the finding of one of these conditions if it is Blocked; nil otherwise.
 func (o owner) blockedBy(kind string) *Finding {
 	found := o.with(kind, metav1.ConditionTrue)
-	if found == nil || found.Condition.Reason != policyv1.BlockedReason {
+	if found == nil || found.Condition.Reason != droverpolicyv1.BlockedReason {
 		return nil
 	}
 	quota(found)
@@ -207,7 +207,7 @@ func (o owner) remaining() *Finding {
 
 // invalid is an annotation that is not understood.
 func (o owner) invalid() *Finding {
-	return o.with(policyv1.AnnotationsValidCondition, metav1.ConditionFalse)
+	return o.with(droverpolicyv1.AnnotationsValidCondition, metav1.ConditionFalse)
 }
 
 // aside is a rollback that failed, a spec that no manager has seen, or an annotation that is not understood: Drover continues with
@@ -216,7 +216,7 @@ func (o owner) aside() *Finding { return cmp.Or(o.rollbackFailed(), o.unseen, o.
 
 // isAside reports whether a finding about an owner is one that no Machine waits for.
 func (f *Finding) isAside() bool {
-	return f.Condition.Type == policyv1.RolledBackCondition || f.Condition.Type == policyv1.AnnotationsValidCondition
+	return f.Condition.Type == droverpolicyv1.RolledBackCondition || f.Condition.Type == droverpolicyv1.AnnotationsValidCondition
 }
 
 // worstOf collects the Machines of a Cluster that count. After a failure, it has those that were read.
@@ -266,7 +266,7 @@ func (o owner) inProgress() *Finding {
 // Pods and volumes need: none of its steps counts as progress. Where no Machine of an older template is left, a rollback would replace
 // Machines that are well.
 func (o owner) overdue() *Finding {
-	found := o.with(policyv1.ProgressingCondition, metav1.ConditionFalse)
+	found := o.with(droverpolicyv1.ProgressingCondition, metav1.ConditionFalse)
 	rolling := o.with(clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue) != nil
 	switch {
 	case found != nil && rolling && (o.onDelete || o.deletions):
@@ -289,7 +289,7 @@ func (o owner) stoppedOnPurpose(w *worst) bool {
 // machinesStopped reports whether nothing is done about the Machines of an owner, because it was frozen or paused on purpose.
 func (o owner) machinesStopped() bool {
 	found := o.itself()
-	return found != nil && (found.Condition.Reason == policyv1.FrozenByAnnotationReason || found.Condition.Reason == clusterv1.PausedReason)
+	return found != nil && (found.Condition.Reason == droverpolicyv1.FrozenByAnnotationReason || found.Condition.Reason == clusterv1.PausedReason)
 }
 
 // continuedByHand reports whether a rollout is under way that only a user continues. Machines that fail are replaced meanwhile.
@@ -330,7 +330,7 @@ func (f *Finder) ofOwner(ctx context.Context, o owner, w *worst) (*Finding, erro
 // isStop reports whether an owner is frozen, or paused by its own annotation.
 func isStop(found *Finding) bool {
 	own := found.Condition.Reason == clusterv1.PausedReason && !strings.Contains(found.Condition.Message, clusterPaused)
-	return own || found.Condition.Type == policyv1.FrozenCondition
+	return own || found.Condition.Type == droverpolicyv1.FrozenCondition
 }
 
 // besides adds what the Machines of an owner wait for that is frozen or paused: that says nothing about them, and may be there for them.

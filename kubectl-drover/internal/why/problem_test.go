@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
 )
@@ -208,11 +208,11 @@ func TestRemediationIsNamed(t *testing.T) {
 func TestTheFirstCauseOfAClusterCounts(t *testing.T) {
 	t.Parallel()
 	infra := is(clusterv1.ClusterInfrastructureReadyCondition, "False", clusterv1.NotReadyReason, "")
-	elsewhere := is(policyv1.ManagementClaimedCondition, "False", policyv1.ClaimedElsewhereReason, "")
-	notYet := is(policyv1.ManagementClaimedCondition, "Unknown", policyv1.NotClaimedYetReason, "")
+	elsewhere := is(droverpolicyv1.ManagementClaimedCondition, "False", droverpolicyv1.ClaimedElsewhereReason, "")
+	notYet := is(droverpolicyv1.ManagementClaimedCondition, "Unknown", droverpolicyv1.NotClaimedYetReason, "")
 	probe := is(clusterv1.ClusterRemoteConnectionProbeCondition, "False", clusterv1.ClusterRemoteConnectionProbeFailedReason, "")
 	plane := is(clusterv1.ClusterControlPlaneAvailableCondition, "False", clusterv1.NotReadyReason, "")
-	annotation := is(policyv1.AnnotationsValidCondition, "False", "AnnotationsInvalid", "")
+	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", "AnnotationsInvalid", "")
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
 		want       string
@@ -241,34 +241,34 @@ func TestTheFirstCauseOfAClusterCounts(t *testing.T) {
 func TestProblemOfADeployment(t *testing.T) {
 	t.Parallel()
 	rolling := is(clusterv1.MachineDeploymentRollingOutCondition, "True", clusterv1.MachineDeploymentRollingOutReason, "")
-	overdue := is(policyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "")
+	overdue := is(droverpolicyv1.ProgressingCondition, "False", "ProgressDeadlineExceeded", "")
 	scaling := func(reason, message string) metav1.Condition {
 		return is(clusterv1.ScalingUpCondition, "True", reason, message)
 	}
 	unavailable := is(clusterv1.AvailableCondition, "False", clusterv1.MachineDeploymentNotAvailableReason, "")
-	frozen := is(policyv1.FrozenCondition, "True", "FrozenByAnnotation", "")
-	invalid := is(policyv1.AnnotationsValidCondition, "False", "InvalidValue", "")
+	frozen := is(droverpolicyv1.FrozenCondition, "True", "FrozenByAnnotation", "")
+	invalid := is(droverpolicyv1.AnnotationsValidCondition, "False", "InvalidValue", "")
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition
 		onDelete   bool
 		want       string
 		command    string
 	}{
-		"is a freeze before a refused rollback": {[]metav1.Condition{is(policyv1.RolledBackCondition, "False", "RevisionNotFound", ""), frozen, rolling}, false, policyv1.FrozenCondition, "?"},
+		"is a freeze before a refused rollback": {[]metav1.Condition{is(droverpolicyv1.RolledBackCondition, "False", "RevisionNotFound", ""), frozen, rolling}, false, droverpolicyv1.FrozenCondition, "?"},
 		"is a refused rollback before a rollout": {
-			[]metav1.Condition{rolling, is(policyv1.RolledBackCondition, "False", "RevisionNotFound", "")}, false, policyv1.RolledBackCondition, "?",
+			[]metav1.Condition{rolling, is(droverpolicyv1.RolledBackCondition, "False", "RevisionNotFound", "")}, false, droverpolicyv1.RolledBackCondition, "?",
 		},
 		"is a quota": {
-			[]metav1.Condition{rolling, scaling(policyv1.BlockedReason, "Scaling up is blocked: exceeded quota: machines")}, false, clusterv1.ScalingUpCondition, "kubectl describe resourcequota --namespace n",
+			[]metav1.Condition{rolling, scaling(droverpolicyv1.BlockedReason, "Scaling up is blocked: exceeded quota: machines")}, false, clusterv1.ScalingUpCondition, "kubectl describe resourcequota --namespace n",
 		},
 		"is not that Machines are pending":               {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "blocked by pending Machines")}, false, clusterv1.MachineDeploymentRollingOutCondition, "?"},
 		"is that Machines are to be deleted by hand":     {[]metav1.Condition{rolling, overdue}, true, clusterv1.MachineDeploymentRollingOutCondition, "kubectl get machine.cluster.x-k8s.io --namespace n -l cluster.x-k8s.io/deployment-name=md"},
 		"is that the last one is not replaced yet":       {[]metav1.Condition{rolling, scaling(clusterv1.ScalingUpReason, "")}, true, clusterv1.ScalingUpCondition, ""},
-		"is a rollout without progress":                  {[]metav1.Condition{rolling, overdue}, false, policyv1.ProgressingCondition, "?"},
-		"is no rollback where no rollout is under way":   {[]metav1.Condition{overdue}, false, policyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},
-		"is an annotation before a rollout that goes on": {[]metav1.Condition{rolling, invalid}, false, policyv1.AnnotationsValidCondition, "?"},
-		"is an annotation before a rollout by hand":      {[]metav1.Condition{rolling, invalid}, true, policyv1.AnnotationsValidCondition, "?"},
-		"is a rollout without progress before that":      {[]metav1.Condition{rolling, overdue, invalid}, false, policyv1.ProgressingCondition, "?"},
+		"is a rollout without progress":                  {[]metav1.Condition{rolling, overdue}, false, droverpolicyv1.ProgressingCondition, "?"},
+		"is no rollback where no rollout is under way":   {[]metav1.Condition{overdue}, false, droverpolicyv1.ProgressingCondition, "kubectl drover describe machinedeployment/md --namespace n"},
+		"is an annotation before a rollout that goes on": {[]metav1.Condition{rolling, invalid}, false, droverpolicyv1.AnnotationsValidCondition, "?"},
+		"is an annotation before a rollout by hand":      {[]metav1.Condition{rolling, invalid}, true, droverpolicyv1.AnnotationsValidCondition, "?"},
+		"is a rollout without progress before that":      {[]metav1.Condition{rolling, overdue, invalid}, false, droverpolicyv1.ProgressingCondition, "?"},
 		"is that too few are available":                  {[]metav1.Condition{unavailable}, false, clusterv1.AvailableCondition, "?"},
 	} {
 		t.Run(name, func(t *testing.T) {

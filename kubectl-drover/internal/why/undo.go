@@ -13,7 +13,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
 	"drover.io/kubectl-drover/internal/rollout"
@@ -56,7 +56,7 @@ func (f *Finder) adviseOverdue(ctx context.Context, o owner, found, machine *Fin
 var notOfTemplate = map[string]bool{
 	infrav1.UnauthorizedReason: true, infrav1.AccountMismatchReason: true, infrav1.QuotaExceededReason: true, infrav1.InsufficientCapacityReason: true,
 	infrav1.EvictionRequestedReason: true, clusterv1.ObjectDeletedReason: true, clusterv1.MachineNodeDeletedReason: true,
-	bootstrapv1.ClusterForbiddenReason: true, policyv1.NodeInitializationRefusedReason: true, policyv1.NodeSyncRefusedReason: true,
+	bootstrapv1.ClusterForbiddenReason: true, droverpolicyv1.NodeInitializationRefusedReason: true, droverpolicyv1.NodeSyncRefusedReason: true,
 	clusterv1.PausedReason: true,
 }
 
@@ -134,12 +134,12 @@ func (f *Finder) undoHelps(ctx context.Context, o owner) (bool, error) {
 
 // rollbackFailed is why the last rollback failed; nil if there was none since the spec changed.
 func (o owner) rollbackFailed() *Finding {
-	return o.with(policyv1.RolledBackCondition, metav1.ConditionFalse)
+	return o.with(droverpolicyv1.RolledBackCondition, metav1.ConditionFalse)
 }
 
 // reviewUndo takes the rollback out of a finding about a rollout without progress if it has failed, or unless it helps.
 func (f *Finder) reviewUndo(ctx context.Context, o owner, found *Finding) error {
-	if found == nil || o.deployment == nil || found.Condition.Type != policyv1.ProgressingCondition {
+	if found == nil || o.deployment == nil || found.Condition.Type != droverpolicyv1.ProgressingCondition {
 		return nil
 	}
 	if failed := o.rollbackFailed(); failed != nil {

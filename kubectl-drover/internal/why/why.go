@@ -18,7 +18,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/escape"
 	"drover.io/kubectl-drover/internal/object"
@@ -172,7 +172,7 @@ func (f *Finder) reviewOfMachine(o *unstructured.Unstructured, found *Finding) {
 // managers only read.
 func withoutConditions(kind object.Kind) bool {
 	switch kind.Group {
-	case clusterv1.GroupVersion.Group, policyv1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, infrav1.GroupVersion.Group:
+	case clusterv1.GroupVersion.Group, droverpolicyv1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, infrav1.GroupVersion.Group:
 		return !reason.Reports(kind.Kind)
 	}
 	return strings.HasSuffix(kind.Kind, "Template")

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // Rule is what the value of one annotation must be.
@@ -27,9 +27,9 @@ type Rule struct {
 
 // Freeze is the rule for drover.io/freeze.
 var Freeze = Rule{
-	Key: policyv1.FreezeAnnotation,
+	Key: droverpolicyv1.FreezeAnnotation,
 	Understood: func(_ string, all map[string]string) bool {
-		return policyv1.FreezeSettingOf(all) != policyv1.FreezeInvalid
+		return droverpolicyv1.FreezeSettingOf(all) != droverpolicyv1.FreezeInvalid
 	},
 	Allowed: `"true" or "false"`, Otherwise: "it freezes",
 }
@@ -77,15 +77,15 @@ func Validate(object Object, rules ...Rule) (changed string) {
 		}
 	}
 	if len(problems) == 0 {
-		conditions.Delete(object, policyv1.AnnotationsValidCondition)
+		conditions.Delete(object, droverpolicyv1.AnnotationsValidCondition)
 		return ""
 	}
 	message := strings.Join(problems, "; ")
-	if conditions.GetMessage(object, policyv1.AnnotationsValidCondition) != message {
+	if conditions.GetMessage(object, droverpolicyv1.AnnotationsValidCondition) != message {
 		changed = message
 	}
 	conditions.Set(object, metav1.Condition{
-		Type: policyv1.AnnotationsValidCondition, Status: metav1.ConditionFalse, Reason: policyv1.InvalidValueReason, Message: message,
+		Type: droverpolicyv1.AnnotationsValidCondition, Status: metav1.ConditionFalse, Reason: droverpolicyv1.InvalidValueReason, Message: message,
 	})
 	return changed
 }

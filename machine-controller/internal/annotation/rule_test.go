@@ -9,12 +9,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	const least, most, freeze = clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation, policyv1.FreezeAnnotation
+	const least, most, freeze = clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation, droverpolicyv1.FreezeAnnotation
 	tests := map[string]struct {
 		annotations map[string]string
 		want        string
@@ -41,14 +41,14 @@ func TestRules(t *testing.T) {
 			if changed := Validate(md, rules...); changed != test.want {
 				t.Errorf("news %q, want %q", changed, test.want)
 			}
-			if got := conditions.GetMessage(md, policyv1.AnnotationsValidCondition); got != test.want {
+			if got := conditions.GetMessage(md, droverpolicyv1.AnnotationsValidCondition); got != test.want {
 				t.Errorf("message %q, want %q", got, test.want)
 			}
 			if changed := Validate(md, rules...); changed != "" {
 				t.Errorf("what was reported counts as changed again: %q", changed)
 			}
 			md.Annotations = nil
-			if Validate(md, rules...); conditions.Has(md, policyv1.AnnotationsValidCondition) {
+			if Validate(md, rules...); conditions.Has(md, droverpolicyv1.AnnotationsValidCondition) {
 				t.Error("the condition remains without its annotation")
 			}
 		})

@@ -22,7 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 	record "drover.io/runtime/claim"
@@ -234,7 +234,7 @@ func (m management) edit(change func(*coordinationv1.Lease)) {
 func (m management) takeOverFrom(holder string) {
 	m.t.Helper()
 	cluster := testenv.Cluster(m.cluster.Namespace)
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, policyv1.TakeOverAnnotation, holder)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, droverpolicyv1.TakeOverAnnotation, holder)
 	if err := server.Client(m.t).Patch(m.t.Context(), cluster, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		m.t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestAClaimNamesHolderLeaseAndWayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{record.LeaseKey(m.cluster).Name, `"their-host"`, policyv1.TakeOverAnnotation + "=their-host"} {
+	for _, word := range []string{record.LeaseKey(m.cluster).Name, `"their-host"`, droverpolicyv1.TakeOverAnnotation + "=their-host"} {
 		if !strings.Contains(got.Message, word) {
 			t.Errorf("%q does not contain %q", got.Message, word)
 		}

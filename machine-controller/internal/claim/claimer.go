@@ -16,7 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/workload"
 	record "drover.io/runtime/claim"
 )
@@ -91,7 +91,7 @@ func (c *Claimer) mayTake(ctx context.Context, lease *coordinationv1.Lease, clus
 	if err := c.Clusters.Get(ctx, cluster, object); err != nil {
 		return false, fmt.Errorf("reading Cluster: %w", err)
 	}
-	wanted := object.Annotations[policyv1.TakeOverAnnotation]
+	wanted := object.Annotations[droverpolicyv1.TakeOverAnnotation]
 	return wanted != "" && wanted == ptr.Deref(lease.Spec.HolderIdentity, ""), nil
 }
 
@@ -111,7 +111,7 @@ func foreign(lease *coordinationv1.Lease) workload.Claim {
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	return workload.Claim{Status: workload.ClaimForeign, Message: fmt.Sprintf(
 		"another management cluster acts on the workload cluster: its Lease %s/%s is held by %q. If that management cluster no longer exists, set the annotation %s=%s on this Cluster, or delete the Lease",
-		lease.Namespace, lease.Name, holder, policyv1.TakeOverAnnotation, holder)}
+		lease.Namespace, lease.Name, holder, droverpolicyv1.TakeOverAnnotation, holder)}
 }
 
 func forbidden() workload.Claim {

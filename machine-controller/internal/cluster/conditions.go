@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
@@ -30,7 +30,7 @@ func infrastructureReady(s *state) metav1.Condition {
 	ref := s.cluster.Spec.InfrastructureRef
 	if !ref.IsDefined() {
 		return metav1.Condition{
-			Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: policyv1.NoInfrastructureReferenceReason,
+			Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.NoInfrastructureReferenceReason,
 		}
 	}
 	done := s.cluster.Status.Initialization.InfrastructureProvisioned != nil
@@ -117,19 +117,19 @@ func connectionMessage(s *state) string {
 // setClaimed sets ManagementClaimed once an attempt to claim the workload cluster has ended. A claim that a
 // process before this one held does not count: the cluster may be a copy since.
 func setClaimed(s *state) {
-	condition := metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Message: s.connection.Claim.Message}
+	condition := metav1.Condition{Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Message: s.connection.Claim.Message}
 	switch s.connection.Claim.Status {
 	case workload.ClaimHeld:
-		condition.Status, condition.Reason = metav1.ConditionTrue, policyv1.ClaimedReason
+		condition.Status, condition.Reason = metav1.ConditionTrue, droverpolicyv1.ClaimedReason
 	case workload.ClaimForeign:
-		condition.Reason = policyv1.ClaimedElsewhereReason
+		condition.Reason = droverpolicyv1.ClaimedElsewhereReason
 	case workload.ClaimForbidden:
-		condition.Reason = policyv1.ClaimForbiddenReason
+		condition.Reason = droverpolicyv1.ClaimForbiddenReason
 	default:
 		if connecting(s) {
 			return // for a moment after each start
 		}
-		condition.Status, condition.Reason = metav1.ConditionUnknown, policyv1.NotClaimedYetReason
+		condition.Status, condition.Reason = metav1.ConditionUnknown, droverpolicyv1.NotClaimedYetReason
 		if condition.Message == "" {
 			condition.Message = "Waiting for the first connection to the workload cluster since machine-controller started"
 		}

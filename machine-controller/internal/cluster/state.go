@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/workload"
@@ -33,7 +33,7 @@ type progress struct{ reason, message string }
 
 // block adds what has to change before the deletion continues.
 func (p *progress) block(why string) {
-	p.reason = policyv1.BlockedReason
+	p.reason = droverpolicyv1.BlockedReason
 	p.message += ": " + why
 }
 

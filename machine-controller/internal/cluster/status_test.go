@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
@@ -30,20 +30,20 @@ func TestManagementClaimed(t *testing.T) {
 		connection workload.State
 		want       summary
 	}{
-		"is true while the claim is held":                {claimed(workload.ClaimHeld), summary{"True", policyv1.ClaimedReason, "m"}},
-		"is false while another cluster holds the claim": {claimed(workload.ClaimForeign), summary{"False", policyv1.ClaimedElsewhereReason, "m"}},
-		"is false without the permission":                {claimed(workload.ClaimForbidden), summary{"False", policyv1.ClaimForbiddenReason, "m"}},
+		"is true while the claim is held":                {claimed(workload.ClaimHeld), summary{"True", droverpolicyv1.ClaimedReason, "m"}},
+		"is false while another cluster holds the claim": {claimed(workload.ClaimForeign), summary{"False", droverpolicyv1.ClaimedElsewhereReason, "m"}},
+		"is false without the permission":                {claimed(workload.ClaimForbidden), summary{"False", droverpolicyv1.ClaimForbiddenReason, "m"}},
 		"is unknown after a failed attempt to connect": {workload.State{Reason: workload.ReasonUnreachable},
-			summary{"Unknown", policyv1.NotClaimedYetReason, "Waiting for the first connection to the workload cluster since machine-controller started"}},
-		"is unknown after a failed attempt to claim":        {claimed(workload.ClaimUnknown), summary{"Unknown", policyv1.NotClaimedYetReason, "m"}},
+			summary{"Unknown", droverpolicyv1.NotClaimedYetReason, "Waiting for the first connection to the workload cluster since machine-controller started"}},
+		"is unknown after a failed attempt to claim":        {claimed(workload.ClaimUnknown), summary{"Unknown", droverpolicyv1.NotClaimedYetReason, "m"}},
 		"stays as it is before the first attempt has ended": {workload.State{Reason: workload.ReasonConnecting}, summary{"True", "Before", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &state{cluster: &clusterv1.Cluster{}, connection: test.connection}
-			conditions.Set(s.cluster, metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionTrue, Reason: "Before"})
+			conditions.Set(s.cluster, metav1.Condition{Type: droverpolicyv1.ManagementClaimedCondition, Status: metav1.ConditionTrue, Reason: "Before"})
 			setClaimed(s)
-			if got := summaryOf(*conditions.Get(s.cluster, policyv1.ManagementClaimedCondition)); got != test.want {
+			if got := summaryOf(*conditions.Get(s.cluster, droverpolicyv1.ManagementClaimedCondition)); got != test.want {
 				t.Errorf("condition %+v, want %+v", got, test.want)
 			}
 		})

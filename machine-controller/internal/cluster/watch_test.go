@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -51,7 +51,7 @@ func TestADeletedClusterDeletesNoWorkerOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := d.run(t.Context(), s)
-	if err != nil || result.RequeueAfter == 0 || s.deletion.reason != policyv1.BlockedReason || !strings.Contains(s.deletion.message, `MachineDeployment "other" has the label`) {
+	if err != nil || result.RequeueAfter == 0 || s.deletion.reason != droverpolicyv1.BlockedReason || !strings.Contains(s.deletion.message, `MachineDeployment "other" has the label`) {
 		t.Errorf("it waits with %v (%v): %s, %q", result, err, s.deletion.reason, s.deletion.message)
 	}
 	if _, err := d.controlPlane(t.Context(), s); err != nil {

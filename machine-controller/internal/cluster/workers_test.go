@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/ownership"
@@ -228,7 +228,7 @@ func TestRefusedDeletionOfAWorkerIsReported(t *testing.T) {
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c", DeletionTimestamp: new(metav1.Now())}},
 		workers: workers{deployments: []*clusterv1.MachineDeployment{{ObjectMeta: member("md", "", nil)}}},
 	}
-	if _, err := (deletion{client: c, live: unchanged{}}).run(t.Context(), s); err == nil || s.deletion.reason != policyv1.BlockedReason || !strings.Contains(s.deletion.message, "it is protected") {
+	if _, err := (deletion{client: c, live: unchanged{}}).run(t.Context(), s); err == nil || s.deletion.reason != droverpolicyv1.BlockedReason || !strings.Contains(s.deletion.message, "it is protected") {
 		t.Errorf("reason %q, message %q, error %v", s.deletion.reason, s.deletion.message, err)
 	}
 }

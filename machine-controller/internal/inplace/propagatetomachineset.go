@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/predicates"
@@ -36,7 +36,7 @@ var notPropagated = []string{
 	revision.UpstreamHistoryAnnotation,
 	propagatedAnnotations,
 	ManagedCapacityLabels,
-	policyv1.FreezeAnnotation,
+	droverpolicyv1.FreezeAnnotation,
 }
 
 // PropagateToMachineSet writes into a MachineSet the fields of its MachineDeployment that change without new Machines.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/requesterror"
@@ -25,7 +25,7 @@ import (
 // setClaimedElsewhere reports a Machine that another management cluster acts on.
 func setClaimedElsewhere(m *clusterv1.Machine, message string) {
 	conditions.Set(m, metav1.Condition{
-		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: policyv1.ClaimedElsewhereReason, Message: message,
+		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.ClaimedElsewhereReason, Message: message,
 	})
 }
 
@@ -74,22 +74,22 @@ func setInfrastructureReady(s *state) {
 // Otherwise, without an answer or after a conflict, it stays as it is.
 func setNodeSynced(m *clusterv1.Machine, node *corev1.Node, err error) {
 	if err == nil {
-		conditions.Delete(m, policyv1.NodeSyncedCondition)
+		conditions.Delete(m, droverpolicyv1.NodeSyncedCondition)
 		return
 	}
 	condition := metav1.Condition{
-		Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse,
-		Reason: policyv1.NodeSyncRefusedReason, Message: results.Refusal(err),
+		Type: droverpolicyv1.NodeSyncedCondition, Status: metav1.ConditionFalse,
+		Reason: droverpolicyv1.NodeSyncRefusedReason, Message: results.Refusal(err),
 	}
 	if isUninitialized(node) {
-		condition.Reason = policyv1.NodeInitializationRefusedReason
+		condition.Reason = droverpolicyv1.NodeInitializationRefusedReason
 		if condition.Message == "" && results.IgnoreNotFoundOrConflict(err) != nil {
 			condition.Message = requesterror.Describe(err)
 		}
 	}
 	before := conditions.Get(m, condition.Type)
 	if condition.Message == "" {
-		if before != nil && before.Reason == policyv1.NodeInitializationRefusedReason && !isUninitialized(node) {
+		if before != nil && before.Reason == droverpolicyv1.NodeInitializationRefusedReason && !isUninitialized(node) {
 			conditions.Delete(m, condition.Type) // another client has removed the taint
 		}
 		return
@@ -161,7 +161,7 @@ var readyConditions = []string{
 	clusterv1.MachineBootstrapConfigReadyCondition,
 	clusterv1.MachineInfrastructureReadyCondition,
 	clusterv1.MachineNodeHealthyCondition,
-	policyv1.NodeSyncedCondition,
+	droverpolicyv1.NodeSyncedCondition,
 	clusterv1.MachineHealthCheckSucceededCondition,
 }
 
@@ -176,7 +176,7 @@ func setReady(m *clusterv1.Machine, now time.Time) {
 	}
 	options := []conditions.SummaryOption{
 		types, negative,
-		conditions.IgnoreTypesIfMissing{clusterv1.MachineHealthCheckSucceededCondition, policyv1.NodeSyncedCondition},
+		conditions.IgnoreTypesIfMissing{clusterv1.MachineHealthCheckSucceededCondition, droverpolicyv1.NodeSyncedCondition},
 		conditions.CustomMergeStrategy{MergeStrategy: readyMergeStrategy(m, negative)},
 	}
 	if !m.DeletionTimestamp.IsZero() {
@@ -199,7 +199,7 @@ func readyMergeStrategy(m *clusterv1.Machine, negative []string) conditions.Merg
 		conditions.GetPriorityFunc(func(condition metav1.Condition) conditions.MergePriority {
 			deleted := condition.Reason == clusterv1.ObjectDeletedReason || condition.Reason == clusterv1.ObjectDoesNotExistReason ||
 				condition.Reason == clusterv1.MachineNodeDeletedReason || condition.Reason == clusterv1.MachineNodeDoesNotExistReason
-			if !m.DeletionTimestamp.IsZero() && deleted || condition.Reason == policyv1.NodeSyncRefusedReason {
+			if !m.DeletionTimestamp.IsZero() && deleted || condition.Reason == droverpolicyv1.NodeSyncRefusedReason {
 				return conditions.InfoMergePriority
 			}
 			return usual(condition)

@@ -20,7 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/rollout/revision"
@@ -253,10 +253,10 @@ func TestReady(t *testing.T) {
 			}, set("Gate", "True", "closed")}, "False", clusterv1.MachineNotReadyReason,
 		},
 		"is not while no pod can be scheduled to its Node": {
-			[]func(*clusterv1.Machine){set(policyv1.NodeSyncedCondition, "False", policyv1.NodeInitializationRefusedReason)}, "False", clusterv1.MachineNotReadyReason,
+			[]func(*clusterv1.Machine){set(droverpolicyv1.NodeSyncedCondition, "False", droverpolicyv1.NodeInitializationRefusedReason)}, "False", clusterv1.MachineNotReadyReason,
 		},
 		"is when the Node has outdated labels": {
-			[]func(*clusterv1.Machine){set(policyv1.NodeSyncedCondition, "False", policyv1.NodeSyncRefusedReason)}, "True", clusterv1.MachineReadyReason,
+			[]func(*clusterv1.Machine){set(droverpolicyv1.NodeSyncedCondition, "False", droverpolicyv1.NodeSyncRefusedReason)}, "True", clusterv1.MachineReadyReason,
 		},
 		"is not while deleting": {
 			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(epoch)) },
@@ -282,25 +282,25 @@ func TestNodeSynced(t *testing.T) {
 	t.Parallel()
 	nodes := schema.GroupResource{Resource: "nodes"}
 	refused := apierrors.NewForbidden(nodes, "n", errors.New("no"))
-	before := metav1.Condition{Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse, Reason: policyv1.NodeSyncRefusedReason, Message: "before"}
+	before := metav1.Condition{Type: droverpolicyv1.NodeSyncedCondition, Status: metav1.ConditionFalse, Reason: droverpolicyv1.NodeSyncRefusedReason, Message: "before"}
 	for name, test := range map[string]struct {
 		taint           *corev1.Taint
 		err             error
 		reason, message string
 	}{
 		"accepts them":                        {nil, nil, "", ""},
-		"refuses them":                        {nil, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
-		"refuses the first":                   {&clusterv1.NodeUninitializedTaint, refused, policyv1.NodeInitializationRefusedReason, refused.Error()},
-		"refuses them at a Node with a taint": {&corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}, refused, policyv1.NodeSyncRefusedReason, refused.Error()},
+		"refuses them":                        {nil, refused, droverpolicyv1.NodeSyncRefusedReason, refused.Error()},
+		"refuses the first":                   {&clusterv1.NodeUninitializedTaint, refused, droverpolicyv1.NodeInitializationRefusedReason, refused.Error()},
+		"refuses them at a Node with a taint": {&corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoSchedule}, refused, droverpolicyv1.NodeSyncRefusedReason, refused.Error()},
 		"has a newer Node":                    {nil, apierrors.NewConflict(nodes, "n", errors.New("old")), before.Reason, before.Message},
 		"does not answer":                     {nil, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, before.Reason, before.Message},
 		"has a newer Node than the first":     {&clusterv1.NodeUninitializedTaint, apierrors.NewConflict(nodes, "n", errors.New("old")), before.Reason, before.Message},
 		"cannot answer now":                   {nil, apierrors.NewTooManyRequests("later", 1), before.Reason, before.Message},
-		"cannot answer the first now":         {&clusterv1.NodeUninitializedTaint, apierrors.NewTooManyRequests("later", 1), policyv1.NodeInitializationRefusedReason, "later"},
-		"does not answer the first":           {&clusterv1.NodeUninitializedTaint, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, policyv1.NodeInitializationRefusedReason, "EOF"},
+		"cannot answer the first now":         {&clusterv1.NodeUninitializedTaint, apierrors.NewTooManyRequests("later", 1), droverpolicyv1.NodeInitializationRefusedReason, "later"},
+		"does not answer the first":           {&clusterv1.NodeUninitializedTaint, &url.Error{Op: "Patch", URL: "https://a", Err: errors.New("EOF")}, droverpolicyv1.NodeInitializationRefusedReason, "EOF"},
 		"has a webhook that fails": {&clusterv1.NodeUninitializedTaint, apierrors.NewInternalError(errors.New(`failed calling webhook "a"`)),
-			policyv1.NodeInitializationRefusedReason, `Internal error occurred: failed calling webhook "a"`},
-		"refuses them with a text without end": {nil, apierrors.NewBadRequest(strings.Repeat("x", 40_000)), policyv1.NodeSyncRefusedReason, strings.Repeat("x", requesterror.MaxMessage) + "…"},
+			droverpolicyv1.NodeInitializationRefusedReason, `Internal error occurred: failed calling webhook "a"`},
+		"refuses them with a text without end": {nil, apierrors.NewBadRequest(strings.Repeat("x", 40_000)), droverpolicyv1.NodeSyncRefusedReason, strings.Repeat("x", requesterror.MaxMessage) + "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -310,7 +310,7 @@ func TestNodeSynced(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{*test.taint}
 			}
 			setNodeSynced(m, n, test.err)
-			if got := conditions.Get(m, policyv1.NodeSyncedCondition); test.reason == "" && got != nil || test.reason != "" && (got == nil || got.Reason != test.reason || got.Message != test.message) {
+			if got := conditions.Get(m, droverpolicyv1.NodeSyncedCondition); test.reason == "" && got != nil || test.reason != "" && (got == nil || got.Reason != test.reason || got.Message != test.message) {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -327,13 +327,13 @@ func TestNodeSyncedIsStable(t *testing.T) {
 		{"no endpoints", "no endpoints"},
 	} {
 		setNodeSynced(m, n, apierrors.NewInternalError(errors.New(each.text)))
-		if got := conditions.GetMessage(m, policyv1.NodeSyncedCondition); got != "Internal error occurred: "+each.want {
+		if got := conditions.GetMessage(m, droverpolicyv1.NodeSyncedCondition); got != "Internal error occurred: "+each.want {
 			t.Errorf("got %q, want %q", got, each.want)
 		}
 	}
 	n.Spec.Taints = nil // another client has removed it
 	setNodeSynced(m, n, apierrors.NewInternalError(errors.New("no endpoints")))
-	if conditions.Has(m, policyv1.NodeSyncedCondition) {
+	if conditions.Has(m, droverpolicyv1.NodeSyncedCondition) {
 		t.Error("the condition is that of a taint that is not there")
 	}
 }
@@ -342,9 +342,9 @@ func TestNodeSyncedIsStable(t *testing.T) {
 func TestNoNodeRefusesAnything(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{}
-	conditions.Set(m, metav1.Condition{Type: policyv1.NodeSyncedCondition, Status: metav1.ConditionFalse, Reason: policyv1.NodeSyncRefusedReason})
+	conditions.Set(m, metav1.Condition{Type: droverpolicyv1.NodeSyncedCondition, Status: metav1.ConditionFalse, Reason: droverpolicyv1.NodeSyncRefusedReason})
 	(&Reconciler{}).setNodeConditions(&state{machine: m, cluster: &clusterv1.Cluster{}, node: observed[corev1.Node]{err: notFound}}, epoch)
-	if conditions.Has(m, policyv1.NodeSyncedCondition) {
+	if conditions.Has(m, droverpolicyv1.NodeSyncedCondition) {
 		t.Error("the condition is still there")
 	}
 }

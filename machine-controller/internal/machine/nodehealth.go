@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/nodehost"
 	"drover.io/runtime/requesterror"
@@ -34,7 +34,7 @@ func (r *Reconciler) setNodeConditions(s *state, now time.Time) reconcile.Result
 		return reconcile.Result{}
 	}
 	setNodeReadyAndHealthy(s.machine, nodeAbsent(s))
-	conditions.Delete(s.machine, policyv1.NodeSyncedCondition)
+	conditions.Delete(s.machine, droverpolicyv1.NodeSyncedCondition)
 	return reconcile.Result{}
 }
 

@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
 )
@@ -22,14 +22,14 @@ import (
 // RolledBackCondition is False after a requested rollback has failed, until the spec changes or another attempt succeeds.
 // All other types and reasons are upstream's; those that MachineSets and MachineDeployments share are in package
 // machineowner.
-const RolledBackCondition = policyv1.RolledBackCondition
+const RolledBackCondition = droverpolicyv1.RolledBackCondition
 
 // Reasons of the RolledBack condition.
 const (
 	// RevisionNotKeptReason means that there is no such revision; the message lists those that exist.
-	RevisionNotKeptReason = policyv1.RevisionNotKeptReason
+	RevisionNotKeptReason = droverpolicyv1.RevisionNotKeptReason
 	// RollbackRefusedReason means that the API server refuses the template of that revision.
-	RollbackRefusedReason = policyv1.RollbackRefusedReason
+	RollbackRefusedReason = droverpolicyv1.RollbackRefusedReason
 )
 
 func setNotRolledBack(md *clusterv1.MachineDeployment, reason string, failure error) {
@@ -81,7 +81,7 @@ func setRollingOut(s *state) {
 			why = wait.Message
 		}
 		if blocked := blockedRollout(s); blocked != "" {
-			condition.Reason, why = policyv1.BlockedReason, blocked
+			condition.Reason, why = droverpolicyv1.BlockedReason, blocked
 		}
 		condition.Message = joined(condition.Message, why, refusedBesides(s))
 		for _, difference := range differences(s) {
@@ -124,7 +124,7 @@ func blockedDeletion(sets []*clusterv1.MachineSet) string {
 // is none.
 func blockedSet(sets []*clusterv1.MachineSet, kind string) string {
 	for _, set := range slices.SortedFunc(slices.Values(sets), byName) { // an index returns them in any order
-		if c := conditions.Get(set, kind); c != nil && c.Reason == policyv1.BlockedReason && !isOutdated(set, kind) {
+		if c := conditions.Get(set, kind); c != nil && c.Reason == droverpolicyv1.BlockedReason && !isOutdated(set, kind) {
 			return fmt.Sprintf("MachineSet %s: %s", set.Name, c.Message)
 		}
 	}
@@ -196,7 +196,7 @@ func setScalingUp(s *state) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
 		if blocked := cmp.Or(s.rolloutBlocked, text(s.blocked), text(s.stalled), s.freeze.Message); blocked != "" {
-			condition.Reason = policyv1.BlockedReason
+			condition.Reason = droverpolicyv1.BlockedReason
 			condition.Message += " is blocked: " + blocked
 		}
 	case s.missingTemplate != "" && s.deployment.DeletionTimestamp.IsZero():
@@ -215,7 +215,7 @@ func setScalingUp(s *state) {
 func scalingUpOfSet(s *state) (message, reason string) {
 	const kind = clusterv1.MachineSetScalingUpCondition
 	if blocked := blockedSet(s.sets, kind); blocked != "" {
-		return blocked, policyv1.BlockedReason
+		return blocked, droverpolicyv1.BlockedReason
 	}
 	for _, set := range slices.SortedFunc(slices.Values(s.sets), byName) {
 		if c := conditions.Get(set, kind); c != nil && c.Status == metav1.ConditionTrue && !isOutdated(set, kind) {

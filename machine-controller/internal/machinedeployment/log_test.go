@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
@@ -171,7 +171,7 @@ func TestTransitionsAreLogged(t *testing.T) {
 			r.get(t, md)
 			s := &state{deployment: md, cluster: &clusterv1.Cluster{}, sets: sets}
 			if frozen {
-				s.freeze.Reason, s.freeze.Message = policyv1.OvershootReason, "too many"
+				s.freeze.Reason, s.freeze.Message = droverpolicyv1.OvershootReason, "too many"
 			}
 			r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
 			if _, err := r.writeStatus(ctx, md.DeepCopy(), s, nil); (err != nil) != refused {

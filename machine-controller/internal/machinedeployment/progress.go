@@ -11,18 +11,18 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/runtime/quantity"
 )
 
 // setProgressing sets the condition Progressing.
 func setProgressing(s *state, now time.Time) {
-	condition := metav1.Condition{Type: policyv1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: policyv1.CompleteReason}
+	condition := metav1.Condition{Type: droverpolicyv1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.CompleteReason}
 	if inProgress(s) {
-		condition.Reason = policyv1.ProgressingReason
+		condition.Reason = droverpolicyv1.ProgressingReason
 		if s.untilOverdue(now) < 0 {
-			condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.ProgressDeadlineExceededReason
+			condition.Status, condition.Reason = metav1.ConditionFalse, droverpolicyv1.ProgressDeadlineExceededReason
 			condition.Message = fmt.Sprintf("No progress for %s: %s", s.deadline, waitMessage(s))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // begun is when the deployments of the test below were made.
@@ -43,33 +43,33 @@ func TestProgressing(t *testing.T) {
 		again    time.Duration
 	}{
 		"it is complete once all have joined": {
-			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, 1)}, minutes: 60, reason: policyv1.CompleteReason,
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, 1)}, minutes: 60, reason: droverpolicyv1.CompleteReason,
 		},
 		"it stays complete if a Machine becomes unhealthy later": {
 			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), {Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: "n"}}}},
-			minutes:  60, reason: policyv1.CompleteReason,
+			minutes:  60, reason: droverpolicyv1.CompleteReason,
 		},
 		"it waits for a Machine to join": {
-			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, -1)}, minutes: 4, reason: policyv1.ProgressingReason, again: 7 * time.Minute,
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, -1)}, minutes: 4, reason: droverpolicyv1.ProgressingReason, again: 7 * time.Minute,
 		},
 		"it takes each Machine that becomes available for progress": {
-			machines: []*clusterv1.Machine{joinedMachine(0, 9), joinedMachine(0, 9), joinedMachine(0, -1)}, minutes: 15, reason: policyv1.ProgressingReason, again: 4 * time.Minute,
+			machines: []*clusterv1.Machine{joinedMachine(0, 9), joinedMachine(0, 9), joinedMachine(0, -1)}, minutes: 15, reason: droverpolicyv1.ProgressingReason, again: 4 * time.Minute,
 		},
 		"it is overdue without any": {
-			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, -1)}, minutes: 11, reason: policyv1.ProgressDeadlineExceededReason, again: -1,
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, -1)}, minutes: 11, reason: droverpolicyv1.ProgressDeadlineExceededReason, again: -1,
 		},
-		"it is overdue where no Machine can be made": {minutes: 10, reason: policyv1.ProgressDeadlineExceededReason, again: -1},
+		"it is overdue where no Machine can be made": {minutes: 10, reason: droverpolicyv1.ProgressDeadlineExceededReason, again: -1},
 		"it counts anew from a change of size": {
 			change: func(s *state) {
 				s.deployment.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeploymentScalingUpCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(55)}}
 			},
-			minutes: 60, reason: policyv1.ProgressingReason, again: 5 * time.Minute,
+			minutes: 60, reason: droverpolicyv1.ProgressingReason, again: 5 * time.Minute,
 		},
 		"it has all the time without a deadline": {
-			change: func(s *state) { s.deadline = 0 }, minutes: 6000, reason: policyv1.ProgressingReason,
+			change: func(s *state) { s.deadline = 0 }, minutes: 6000, reason: droverpolicyv1.ProgressingReason,
 		},
 		"it expects nothing while paused": {
-			change: func(s *state) { s.deployment.Spec.Paused = new(true) }, minutes: 60, reason: policyv1.ProgressingReason,
+			change: func(s *state) { s.deployment.Spec.Paused = new(true) }, minutes: 60, reason: droverpolicyv1.ProgressingReason,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestProgressing(t *testing.T) {
 			}
 			now := at(test.minutes).Time
 			setProgressing(s, now)
-			got := conditions.Get(md, policyv1.ProgressingCondition)
-			if got.Reason != test.reason || (got.Status == metav1.ConditionFalse) != (test.reason == policyv1.ProgressDeadlineExceededReason) {
+			got := conditions.Get(md, droverpolicyv1.ProgressingCondition)
+			if got.Reason != test.reason || (got.Status == metav1.ConditionFalse) != (test.reason == droverpolicyv1.ProgressDeadlineExceededReason) {
 				t.Errorf("%s %s: %s", got.Status, got.Reason, got.Message)
 			}
 			if again := s.untilOverdue(now); again != test.again {

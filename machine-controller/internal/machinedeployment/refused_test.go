@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
@@ -246,7 +246,7 @@ func TestRefusedPartOfAStepIsReported(t *testing.T) {
 			f.get(t, cached)
 		}
 		got, err := f.rollOut(t, cached)
-		if (err != nil) != (i == 0) || f.policy.refusals != 1 || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+		if (err != nil) != (i == 0) || f.policy.refusals != 1 || got.Reason != droverpolicyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
 			t.Errorf("pass %d: RollingOut is %+v, %d attempts, error %v", i, got, f.policy.refusals, err)
 		}
 	}
@@ -331,7 +331,7 @@ func TestRefusedRecordDelaysNoStep(t *testing.T) {
 	if f.get(t, f.current); err != nil || *f.current.Spec.Replicas != 1 || f.policy.refusals > 0 {
 		t.Errorf("the current MachineSet has %d replicas, %d attempts, error %v", *f.current.Spec.Replicas, f.policy.refusals, err)
 	}
-	if got.Reason == policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+	if got.Reason == droverpolicyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
 		t.Errorf("RollingOut is %+v, want the refusal beside what is awaited", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -48,7 +48,7 @@ func setWith(revision string, replicas, available int32) *clusterv1.MachineSet {
 func blockedSetWith(revision string, wants, has int32, kind string) *clusterv1.MachineSet {
 	set := setWith(revision, has, has)
 	set.Spec.Replicas = &wants
-	conditions.Set(set, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: policyv1.BlockedReason, Message: "no quota"})
+	conditions.Set(set, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: droverpolicyv1.BlockedReason, Message: "no quota"})
 	return set
 }
 
@@ -58,7 +58,7 @@ func TestDeletionIsBlockedAsThatOfASet(t *testing.T) {
 	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{blockedSetWith("7", 3, 3, clusterv1.DeletingCondition)}}
 	s.deployment.DeletionTimestamp = new(metav1.NewTime(epoch))
 	setStatus(s, epoch)
-	want := statusAndReason{"True", policyv1.BlockedReason, "Deleting 1 MachineSet with 0 Machines: MachineSet set-7: no quota"}
+	want := statusAndReason{"True", droverpolicyv1.BlockedReason, "Deleting 1 MachineSet with 0 Machines: MachineSet set-7: no quota"}
 	if got := statusAndReasonOf(s.deployment, clusterv1.DeletingCondition); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -105,14 +105,14 @@ func TestStatus(t *testing.T) {
 		"rolling, but blocked": {
 			sets: []*clusterv1.MachineSet{setWith("6", 3, 3)}, wait: rollout.Wait{On: rollout.WaitBlocked, Message: "no template"},
 			available: statusAndReason{"True", good, ""},
-			rest:      [3]statusAndReason{{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; no template" + changed}, {"False", notUp, ""}, {"False", notDown, ""}},
+			rest:      [3]statusAndReason{{"True", droverpolicyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; no template" + changed}, {"False", notUp, ""}, {"False", notDown, ""}},
 			phase:     clusterv1.MachineDeploymentPhaseRunning,
 		},
 		"rolling, but its new set is blocked": {
 			sets: []*clusterv1.MachineSet{setWith("6", 3, 3), blockedSetWith("7", 1, 0, clusterv1.MachineSetScalingUpCondition)},
 			wait: rollout.Wait{On: rollout.WaitingForNewMachines, Message: "1 of 1 Machine is not available yet"}, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
-				{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; MachineSet set-7: no quota" + changed}, {"False", notUp, "MachineSet set-7: no quota"}, {"False", notDown, ""},
+				{"True", droverpolicyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; MachineSet set-7: no quota" + changed}, {"False", notUp, "MachineSet set-7: no quota"}, {"False", notDown, ""},
 			},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
@@ -128,7 +128,7 @@ func TestStatus(t *testing.T) {
 			sets: []*clusterv1.MachineSet{blockedSetWith("6", 2, 3, clusterv1.MachineSetScalingDownCondition)},
 			wait: rollout.Wait{On: rollout.WaitingForMachineSet, Message: "not shown"}, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
-				{"True", policyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""}, {"False", notDown, ""},
+				{"True", droverpolicyv1.BlockedReason, "Rolling out 3 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""}, {"False", notDown, ""},
 			},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
@@ -136,8 +136,8 @@ func TestStatus(t *testing.T) {
 			sets: []*clusterv1.MachineSet{blockedSetWith("6", 4, 4, clusterv1.DeletingCondition)},
 			wait: rollout.Wait{On: rollout.WaitingForMachineSet, Message: "not shown"}, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
-				{"True", policyv1.BlockedReason, "Rolling out 4 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""},
-				{"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-6: no quota"},
+				{"True", droverpolicyv1.BlockedReason, "Rolling out 4 not up-to-date replicas; MachineSet set-6: no quota" + changed}, {"False", notUp, ""},
+				{"True", droverpolicyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-6: no quota"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
@@ -145,8 +145,8 @@ func TestStatus(t *testing.T) {
 			sets: []*clusterv1.MachineSet{setWith("6", 2, 2)}, notApplied: errors.New("creating MachineSet: no quota"),
 			available: statusAndReason{"False", bad, "2 available replicas, at least 3 required; creating MachineSet: no quota"},
 			rest: [3]statusAndReason{
-				{"True", policyv1.BlockedReason, "Rolling out 2 not up-to-date replicas; creating MachineSet: no quota" + changed},
-				{"True", policyv1.BlockedReason, "Scaling up from 2 to 3 replicas is blocked: creating MachineSet: no quota"}, {"False", notDown, ""},
+				{"True", droverpolicyv1.BlockedReason, "Rolling out 2 not up-to-date replicas; creating MachineSet: no quota" + changed},
+				{"True", droverpolicyv1.BlockedReason, "Scaling up from 2 to 3 replicas is blocked: creating MachineSet: no quota"}, {"False", notDown, ""},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingUp,
 		},
@@ -163,7 +163,7 @@ func TestStatus(t *testing.T) {
 		"shrinking, but its set is blocked": {
 			sets: []*clusterv1.MachineSet{blockedSetWith("7", 3, 4, clusterv1.MachineSetScalingDownCondition)}, available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
-				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-7: no quota"},
+				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", droverpolicyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: MachineSet set-7: no quota"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
@@ -171,14 +171,14 @@ func TestStatus(t *testing.T) {
 			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, notApplied: errors.New("updating MachineSet: it is protected"), available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{
 				{"False", notRolling, "updating MachineSet: it is protected"}, {"False", notUp, ""},
-				{"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: updating MachineSet: it is protected"},
+				{"True", droverpolicyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: updating MachineSet: it is protected"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
 		"shrinking, but a set is another manager's": {
 			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, failure: errors.New("another manager's"), available: statusAndReason{"False", bad, "another manager's"},
 			rest: [3]statusAndReason{
-				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", policyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: another manager's"},
+				{"False", notRolling, ""}, {"False", notUp, ""}, {"True", droverpolicyv1.BlockedReason, "Scaling down from 4 to 3 replicas is blocked because: another manager's"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
@@ -262,10 +262,10 @@ func TestScalingUpReportsTheFreezeBeforeItsMachineSetDoes(t *testing.T) {
 	t.Parallel()
 	set := setWith("7", 1, 1)
 	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
-	s.freeze.Reason, s.freeze.Message = policyv1.FrozenByAnnotationReason, "it is frozen"
+	s.freeze.Reason, s.freeze.Message = droverpolicyv1.FrozenByAnnotationReason, "it is frozen"
 	setStatus(s, epoch)
 	want := "Scaling up from 1 to 3 replicas is blocked: it is frozen"
-	if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got != (statusAndReason{"True", policyv1.BlockedReason, want}) {
+	if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got != (statusAndReason{"True", droverpolicyv1.BlockedReason, want}) {
 		t.Errorf("got %+v, want %s", got, want)
 	}
 }
@@ -277,10 +277,10 @@ func TestScalingUpReportsBlockedSet(t *testing.T) {
 			t.Parallel()
 			set := setWith("7", 1, 1)
 			set.Spec.Replicas = replicas
-			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: policyv1.BlockedReason, Message: "no quota"})
+			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.BlockedReason, Message: "no quota"})
 			s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
 			setStatus(s, epoch)
-			want := statusAndReason{"True", policyv1.BlockedReason, "MachineSet set-7: no quota"}
+			want := statusAndReason{"True", droverpolicyv1.BlockedReason, "MachineSet set-7: no quota"}
 			if replicas == nil {
 				want = statusAndReason{"True", clusterv1.MachineDeploymentScalingUpReason, "Scaling up from 1 to 3 replicas"}
 			}

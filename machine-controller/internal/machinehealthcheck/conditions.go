@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/machinehealthcheck/external"
 	"drover.io/runtime/quantity"
@@ -22,25 +22,25 @@ import (
 // Types and reasons are upstream's, and those below; docs/reference/machinehealthcheck.md lists them all.
 const (
 	// FailureDomainsHealthyCondition is false while all Machines of a failure domain are unhealthy.
-	FailureDomainsHealthyCondition = policyv1.FailureDomainsHealthyCondition
+	FailureDomainsHealthyCondition = droverpolicyv1.FailureDomainsHealthyCondition
 	// FailureDomainsHealthyReason and FailureDomainDownReason are its reasons.
-	FailureDomainsHealthyReason = policyv1.FailureDomainsHealthyReason
-	FailureDomainDownReason     = policyv1.FailureDomainDownReason
+	FailureDomainsHealthyReason = droverpolicyv1.FailureDomainsHealthyReason
+	FailureDomainDownReason     = droverpolicyv1.FailureDomainDownReason
 
 	// TargetsExclusiveCondition is false while an older check selects some of the same Machines.
-	TargetsExclusiveCondition = policyv1.TargetsExclusiveCondition
+	TargetsExclusiveCondition = droverpolicyv1.TargetsExclusiveCondition
 	// TargetsExclusiveReason and TargetsOverlapReason are its reasons.
-	TargetsExclusiveReason = policyv1.TargetsExclusiveReason
-	TargetsOverlapReason   = policyv1.TargetsOverlapReason
+	TargetsExclusiveReason = droverpolicyv1.TargetsExclusiveReason
+	TargetsOverlapReason   = droverpolicyv1.TargetsOverlapReason
 
 	// BudgetUsedReason means that unhealthy Machines wait for the replacement of others.
-	BudgetUsedReason = policyv1.BudgetUsedReason
+	BudgetUsedReason = droverpolicyv1.BudgetUsedReason
 	// NotConnectedReason means that no Machine is evaluated because there is no connection.
-	NotConnectedReason = policyv1.NotConnectedReason
+	NotConnectedReason = droverpolicyv1.NotConnectedReason
 	// InvalidSpecReason means that a field of the spec cannot be used.
-	InvalidSpecReason = policyv1.InvalidSpecReason
+	InvalidSpecReason = droverpolicyv1.InvalidSpecReason
 	// ClusterMissingReason means that the Cluster does not exist.
-	ClusterMissingReason = policyv1.ClusterMissingReason
+	ClusterMissingReason = droverpolicyv1.ClusterMissingReason
 )
 
 // setClusterMissing reports a check that cannot be reconciled for want of its Cluster.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety"
@@ -55,7 +55,7 @@ func TestExternalRemediationPassesTheGate(t *testing.T) {
 			api, namespace := indextest.NewClient(t, management.Client(t)), management.Namespace(t)
 			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}}
 			if test.freeze != "" {
-				set.Annotations = map[string]string{policyv1.FreezeAnnotation: test.freeze}
+				set.Annotations = map[string]string{droverpolicyv1.FreezeAnnotation: test.freeze}
 			}
 			set.Spec.ClusterName, set.Spec.Replicas, set.Spec.Template.Spec = "c", new(int32(10)), testenv.TemplateSpec()
 			indextest.Create(t, api, namespace, set)

@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/quantity"
 )
 
@@ -35,7 +35,7 @@ func SetScalingDown(object Object, in ScaleDown) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.ScalingDownReason
 		condition.Message = fmt.Sprintf("Scaling down from %d to %d replicas", in.Current, in.Desired)
 		if in.Blocked != "" {
-			condition.Reason = policyv1.BlockedReason
+			condition.Reason = droverpolicyv1.BlockedReason
 			condition.Message += " is blocked because: " + in.Blocked
 		}
 	}
@@ -86,7 +86,7 @@ func SetDeleting(object Object, left string, blocked error) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.DeletingReason
 		condition.Message = "Deleting " + left
 		if blocked != nil {
-			condition.Reason = policyv1.BlockedReason
+			condition.Reason = droverpolicyv1.BlockedReason
 			condition.Message += ": " + blocked.Error()
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/logtest"
 )
@@ -49,7 +49,7 @@ func TestSetScalingDown(t *testing.T) {
 		"it is False with as many as desired":   {ScaleDown{Desired: 2, Current: 2}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it is False with fewer":                {ScaleDown{Desired: 3, Current: 2}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it is True with more":                  {ScaleDown{Desired: 1, Current: 2}, condition{"True", clusterv1.ScalingDownReason, "Scaling down from 2 to 1 replicas"}},
-		"it reports what blocks it":             {ScaleDown{Desired: 1, Current: 2, Blocked: "no claim"}, condition{"True", policyv1.BlockedReason, "Scaling down from 2 to 1 replicas is blocked because: no claim"}},
+		"it reports what blocks it":             {ScaleDown{Desired: 1, Current: 2, Blocked: "no claim"}, condition{"True", droverpolicyv1.BlockedReason, "Scaling down from 2 to 1 replicas is blocked because: no claim"}},
 		"it reports no block of a complete one": {ScaleDown{Desired: 2, Current: 2, Blocked: "no claim"}, condition{"False", clusterv1.NotScalingDownReason, ""}},
 		"it reports slow deletions": {
 			ScaleDown{Desired: 1, Current: 3, Machines: []*clusterv1.Machine{deletingFor(16 * time.Minute), deletingFor(15 * time.Minute), {}}},
@@ -105,7 +105,7 @@ func TestSetDeleting(t *testing.T) {
 		t.Errorf("of a set that is being deleted it is %v", got)
 	}
 	SetDeleting(set, "2 Machines", errors.New("another manager's"))
-	if got := get(set, clusterv1.DeletingCondition); got != (condition{"True", policyv1.BlockedReason, "Deleting 2 Machines: another manager's"}) {
+	if got := get(set, clusterv1.DeletingCondition); got != (condition{"True", droverpolicyv1.BlockedReason, "Deleting 2 Machines: another manager's"}) {
 		t.Errorf("of a set that cannot be deleted it is %v", got)
 	}
 }
@@ -159,8 +159,8 @@ func TestUrgent(t *testing.T) {
 		"the last Machine cannot":       {next: complete, want: true},
 		"a pause cannot":                {next: count, changed: clusterv1.PausedCondition, want: true},
 		"a deletion cannot":             {next: count, changed: clusterv1.DeletingCondition, want: true},
-		"a freeze cannot":               {next: count, changed: policyv1.FrozenCondition, want: true},
-		"an invalid annotation cannot":  {next: count, changed: policyv1.AnnotationsValidCondition, want: true},
+		"a freeze cannot":               {next: count, changed: droverpolicyv1.FrozenCondition, want: true},
+		"an invalid annotation cannot":  {next: count, changed: droverpolicyv1.AnnotationsValidCondition, want: true},
 		"a condition of its own cannot": {next: count, changed: clusterv1.AvailableCondition, want: true},
 		"any other condition can":       {next: count, changed: clusterv1.ScalingUpCondition},
 	} {
@@ -182,7 +182,7 @@ func TestLogFreeze(t *testing.T) {
 	frozen := func(reason string) *clusterv1.MachineSet {
 		set := &clusterv1.MachineSet{}
 		if reason != "" {
-			conditions.Set(set, metav1.Condition{Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: reason, Message: "m"})
+			conditions.Set(set, metav1.Condition{Type: droverpolicyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: reason, Message: "m"})
 		}
 		return set
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/results"
@@ -47,7 +47,7 @@ func Write(ctx context.Context, writer *statuswriter.Writer, recorder events.Eve
 // complete, or for one of the conditions.
 func Urgent(generationChanged bool, counts, next statuswriter.Counts, before, after Object, types ...string) bool {
 	return generationChanged || counts.Urgent(next) ||
-		statuswriter.ConditionsChanged(before, after, append(types, clusterv1.PausedCondition, clusterv1.DeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)...)
+		statuswriter.ConditionsChanged(before, after, append(types, clusterv1.PausedCondition, clusterv1.DeletingCondition, droverpolicyv1.FrozenCondition, droverpolicyv1.AnnotationsValidCondition)...)
 }
 
 // ConditionTrueTransition reports whether a condition became True, and whether it was True and is no longer.
@@ -59,11 +59,11 @@ func ConditionTrueTransition(before, after conditions.Getter, condition string) 
 // LogFreeze logs that a freeze of the object began or ended, by the change of the condition Frozen.
 func LogFreeze(log logr.Logger, before, after Object, replicas int32, desired int) {
 	kind := kindOf(after)
-	switch began, ended := ConditionTrueTransition(before, after, policyv1.FrozenCondition); {
+	switch began, ended := ConditionTrueTransition(before, after, droverpolicyv1.FrozenCondition); {
 	case began:
-		condition := conditions.Get(after, policyv1.FrozenCondition)
+		condition := conditions.Get(after, droverpolicyv1.FrozenCondition)
 		log.Info("froze "+kind, "reason", condition.Reason, "message", condition.Message, "count", replicas, "replicas", desired)
 	case ended:
-		log.Info("unfroze "+kind, "reason", conditions.GetReason(before, policyv1.FrozenCondition), "count", replicas, "replicas", desired)
+		log.Info("unfroze "+kind, "reason", conditions.GetReason(before, droverpolicyv1.FrozenCondition), "count", replicas, "replicas", desired)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // TestAdmission creates policies as a user writes them, and compares the fields that the API
@@ -55,7 +55,7 @@ func TestAdmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			policy := &unstructured.Unstructured{Object: map[string]any{}}
-			policy.SetGroupVersionKind(policyv1.GroupVersion.WithKind("MachinePolicy"))
+			policy.SetGroupVersionKind(droverpolicyv1.GroupVersion.WithKind("MachinePolicy"))
 			policy.SetNamespace("default")
 			policy.SetName(strings.ToLower(strings.NewReplacer(" ", "-", ",", "").Replace(name)))
 			var spec map[string]any

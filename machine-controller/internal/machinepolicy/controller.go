@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety/policy"
@@ -44,8 +44,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	r.watch = watch
 	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
 	err := builder.ControllerManagedBy(mgr).
-		For(&policyv1.MachinePolicy{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&policyv1.MachinePolicy{}, coalesce.Map(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&droverpolicyv1.MachinePolicy{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
+		Watches(&droverpolicyv1.MachinePolicy{}, coalesce.Map(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.policiesOfNamespace), labels).
 		Watches(&clusterv1.MachineSet{}, coalesce.Map(r.policiesOfNamespace), labels).
 		WithOptions(options).
@@ -57,12 +57,12 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 }
 
 // Reconcile counts the objects that one MachinePolicy selects, and reports whether it is in force for them.
-func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePolicy) (reconcile.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, policy *droverpolicyv1.MachinePolicy) (reconcile.Result, error) {
 	if !policy.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
 	before := policy.DeepCopy()
-	policies := &policyv1.MachinePolicyList{}
+	policies := &droverpolicyv1.MachinePolicyList{}
 	if err := r.Client.List(ctx, policies, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing MachinePolicies: %w", err)
 	}
@@ -70,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePoli
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	ours := slices.DeleteFunc(slices.Clone(policies.Items), func(p policyv1.MachinePolicy) bool { return !r.watch.Matches(&p) })
+	ours := slices.DeleteFunc(slices.Clone(policies.Items), func(p droverpolicyv1.MachinePolicy) bool { return !r.watch.Matches(&p) })
 	setStatus(policy, r.selectors.Candidates(ours), owners)
 	if err := patch.Status(ctx, r.Client, before, policy); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("patching the status of MachinePolicy: %w", err)
@@ -105,7 +105,7 @@ func (r *Reconciler) owners(ctx context.Context, namespace string) ([]owner, err
 
 // policiesOfNamespace returns every policy of the object's namespace.
 func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Object) []reconcile.Request {
-	list := &policyv1.MachinePolicyList{}
+	list := &droverpolicyv1.MachinePolicyList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/safety/policy"
 )
 
@@ -26,7 +26,7 @@ type owner struct {
 const maxNames = 5
 
 // setStatus counts what the policy selects, and compares it with the others of its namespace.
-func setStatus(p *policyv1.MachinePolicy, all []policy.Candidate, owners []owner) {
+func setStatus(p *droverpolicyv1.MachinePolicy, all []policy.Candidate, owners []owner) {
 	var selected int32
 	var overridden []string
 	conflicting := map[string]bool{}
@@ -56,25 +56,25 @@ func setStatus(p *policyv1.MachinePolicy, all []policy.Candidate, owners []owner
 	conditions.Set(p, conflict(conflicting))
 }
 
-func ready(p *policyv1.MachinePolicy, selected int32, overridden []string) metav1.Condition {
-	condition := metav1.Condition{Type: policyv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: policyv1.InForceReason}
+func ready(p *droverpolicyv1.MachinePolicy, selected int32, overridden []string) metav1.Condition {
+	condition := metav1.Condition{Type: droverpolicyv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.InForceReason}
 	if err := invalid(p); err != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, policyv1.InvalidReason, err.Error()
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, droverpolicyv1.InvalidReason, err.Error()
 		return condition
 	}
 	switch {
 	case selected == 0:
-		condition.Reason = policyv1.NothingSelectedReason
+		condition.Reason = droverpolicyv1.NothingSelectedReason
 		condition.Message = "spec.selector selects no MachineDeployment, and no stand-alone MachineSet"
 	case len(overridden) > 0:
-		condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.OverriddenReason
+		condition.Status, condition.Reason = metav1.ConditionFalse, droverpolicyv1.OverriddenReason
 		condition.Message = fmt.Sprintf("An older policy is in force for %s: narrow the selector of one of them", firstNames(overridden))
 	}
 	return condition
 }
 
 // invalid names the part of the spec that cannot be used; the API server admits no such spec.
-func invalid(p *policyv1.MachinePolicy) error {
+func invalid(p *droverpolicyv1.MachinePolicy) error {
 	if p.Spec.Selector != nil {
 		if _, err := p.Spec.Selector.AsSelector(); err != nil {
 			return fmt.Errorf("spec.selector: %w", err)
@@ -86,10 +86,10 @@ func invalid(p *policyv1.MachinePolicy) error {
 
 func conflict(conflicting map[string]bool) metav1.Condition {
 	if len(conflicting) == 0 {
-		return metav1.Condition{Type: policyv1.ConflictCondition, Status: metav1.ConditionFalse, Reason: policyv1.NoConflictReason}
+		return metav1.Condition{Type: droverpolicyv1.ConflictCondition, Status: metav1.ConditionFalse, Reason: droverpolicyv1.NoConflictReason}
 	}
 	return metav1.Condition{
-		Type: policyv1.ConflictCondition, Status: metav1.ConditionTrue, Reason: policyv1.SelectedTwiceReason,
+		Type: droverpolicyv1.ConflictCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.SelectedTwiceReason,
 		Message: fmt.Sprintf("Some objects are selected by this policy and by %s; the oldest policy is in force for each", firstNames(slices.Sorted(maps.Keys(conflicting)))),
 	}
 }

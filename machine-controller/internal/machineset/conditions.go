@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/annotation"
 )
 
@@ -24,7 +24,7 @@ func setScalingUp(s *state) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
 		if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
-			condition.Reason = policyv1.BlockedReason
+			condition.Reason = droverpolicyv1.BlockedReason
 			condition.Message += fmt.Sprintf(" is blocked by the annotation %s", clusterv1.DisableMachineCreateAnnotation)
 		}
 	}
@@ -34,7 +34,7 @@ func setScalingUp(s *state) {
 		}
 		condition.Message += s.blocked.Error()
 		if current < desired && !s.passes {
-			condition.Reason = policyv1.BlockedReason
+			condition.Reason = droverpolicyv1.BlockedReason
 		}
 	}
 	conditions.Set(s.set, condition)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/runtime/logtest"
@@ -68,7 +68,7 @@ func TestEveryChangeIsOneLine(t *testing.T) {
 		},
 		"a freeze": {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) {
-				set.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
+				set.Annotations = map[string]string{droverpolicyv1.FreezeAnnotation: "true"}
 			},
 			[]string{`froze MachineSet ` + cluster + ` reason=FrozenByAnnotation message=MachineSet "s" is frozen by its annotation drover.io/freeze: no Machines are created or replaced until it is removed count=1 replicas=1`},
 		},

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/safety"
 )
 
@@ -155,7 +155,7 @@ func TestRefusedDeletionsAreReported(t *testing.T) {
 	check := func(kind string, message string) {
 		t.Helper()
 		got := conditions.Get(s.set, kind)
-		if got.Status != metav1.ConditionTrue || got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, message) {
+		if got.Status != metav1.ConditionTrue || got.Reason != droverpolicyv1.BlockedReason || !strings.Contains(got.Message, message) {
 			t.Errorf("%s: %+v", kind, got)
 		}
 	}
@@ -179,7 +179,7 @@ func TestRefusedCreationBacksOff(t *testing.T) {
 		},
 	})
 	s.reconcileFailing(t)
-	if got := conditions.Get(s.set, clusterv1.MachineSetScalingUpCondition); got.Reason != policyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
+	if got := conditions.Get(s.set, clusterv1.MachineSetScalingUpCondition); got.Reason != droverpolicyv1.BlockedReason || !strings.Contains(got.Message, "it is protected") {
 		t.Errorf("ScalingUp: %+v", got)
 	}
 }

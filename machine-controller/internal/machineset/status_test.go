@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -96,7 +96,7 @@ func TestScalingConditions(t *testing.T) {
 		"counting created Machines": {3, 1, 0, func(s *state) { s.created = 2 }, condition{"False", notUp, ""}, condition{"False", notDown, ""}},
 		"scaling up blocked": {
 			3, 1, 0, func(s *state) { s.blocked = errors.New("no template") },
-			condition{"True", policyv1.BlockedReason, "Scaling up from 1 to 3 replicas is blocked because: no template"}, condition{"False", notDown, ""},
+			condition{"True", droverpolicyv1.BlockedReason, "Scaling up from 1 to 3 replicas is blocked because: no template"}, condition{"False", notDown, ""},
 		},
 		"waiting for those on their way": {
 			3, 1, 0, func(s *state) { s.blocked, s.passes = errors.New("at most 1 pending Machine"), true },
@@ -109,7 +109,7 @@ func TestScalingConditions(t *testing.T) {
 			3, 1, 0, func(s *state) {
 				s.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 			},
-			condition{"True", policyv1.BlockedReason, "Scaling up from 1 to 3 replicas is blocked by the annotation " + clusterv1.DisableMachineCreateAnnotation}, condition{"False", notDown, ""},
+			condition{"True", droverpolicyv1.BlockedReason, "Scaling up from 1 to 3 replicas is blocked by the annotation " + clusterv1.DisableMachineCreateAnnotation}, condition{"False", notDown, ""},
 		},
 		"creation not disabled by the value false": {
 			3, 1, 0, func(s *state) {

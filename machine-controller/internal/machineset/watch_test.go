@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/testenv"
@@ -113,7 +113,7 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "other"`) {
 				t.Errorf("condition ScalingUp is %q", message)
 			}
-			if down := conditions.Get(set, clusterv1.MachineSetScalingDownCondition); (down.Reason == policyv1.BlockedReason) != (test.replicas < 2) {
+			if down := conditions.Get(set, clusterv1.MachineSetScalingDownCondition); (down.Reason == droverpolicyv1.BlockedReason) != (test.replicas < 2) {
 				t.Errorf("condition ScalingDown is %+v", down)
 			}
 		})
@@ -146,7 +146,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	if message := conditions.GetMessage(set, clusterv1.MachineSetDeletingCondition); !strings.Contains(message, `Machine "b" has the label`) {
 		t.Errorf("condition Deleting is %q", message)
 	}
-	if reason := conditions.GetReason(set, clusterv1.MachineSetScalingDownCondition); reason != policyv1.BlockedReason {
+	if reason := conditions.GetReason(set, clusterv1.MachineSetScalingDownCondition); reason != droverpolicyv1.BlockedReason {
 		t.Errorf("the reason of ScalingDown is %q", reason)
 	}
 }

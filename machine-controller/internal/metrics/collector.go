@@ -16,7 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/metric"
 	"drover.io/runtime/predicates"
 )
@@ -179,7 +179,7 @@ func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
 		o.send(to, replicas, count{"desired", md.Spec.Replicas}, count{"current", md.Status.Replicas}, count{"ready", md.Status.ReadyReplicas},
 			count{"available", md.Status.AvailableReplicas}, count{"up-to-date", md.Status.UpToDateReplicas})
 		o.sendConditions(to, "MachineDeployment", md, map[string]metav1.ConditionStatus{
-			policyv1.FrozenCondition: metav1.ConditionTrue, policyv1.ProgressingCondition: metav1.ConditionFalse,
+			droverpolicyv1.FrozenCondition: metav1.ConditionTrue, droverpolicyv1.ProgressingCondition: metav1.ConditionFalse,
 			clusterv1.MachineDeploymentAvailableCondition: metav1.ConditionFalse,
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/metric"
 )
 
@@ -44,7 +44,7 @@ var (
 	})
 	freezes = metric.NewCounter(metric.Options{
 		Name: namespace + "freezes_total", Help: "Freezes of MachineDeployments and MachineSets that began, by cause.", Stability: metric.Alpha,
-		Labels: []metric.Label{metric.Fixed("reason", policyv1.OvershootReason, policyv1.FrozenByAnnotationReason, policyv1.FreezeInvalidReason)},
+		Labels: []metric.Label{metric.Fixed("reason", droverpolicyv1.OvershootReason, droverpolicyv1.FrozenByAnnotationReason, droverpolicyv1.FreezeInvalidReason)},
 	})
 	remediations = metric.NewObjectCounter("cluster", metric.Options{
 		Name: namespace + "replacements_total", Help: "Machines deleted because a health check had marked them, by their MachineSet's Cluster.", Stability: metric.Alpha,
@@ -67,11 +67,11 @@ var conditionTypes = metric.Fixed("condition",
 	clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, clusterv1.ClusterRemoteConnectionProbeCondition,
 	clusterv1.MachinesReadyCondition, clusterv1.MachinesUpToDateCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
 	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.BootstrapConfigReadyCondition, clusterv1.InfrastructureReadyCondition,
-	clusterv1.MachineUpToDateCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, policyv1.NodeSyncedCondition,
+	clusterv1.MachineUpToDateCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition, droverpolicyv1.NodeSyncedCondition,
 	clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition,
 	clusterv1.MachineHealthCheckRemediationAllowedCondition, failureDomainsHealthy,
-	policyv1.FrozenCondition, policyv1.ProgressingCondition, policyv1.AnnotationsValidCondition, policyv1.ManagementClaimedCondition, policyv1.ConflictCondition,
-	policyv1.RolledBackCondition)
+	droverpolicyv1.FrozenCondition, droverpolicyv1.ProgressingCondition, droverpolicyv1.AnnotationsValidCondition, droverpolicyv1.ManagementClaimedCondition, droverpolicyv1.ConflictCondition,
+	droverpolicyv1.RolledBackCondition)
 
 // failureDomainsHealthy is a condition of a MachineHealthCheck.
 const failureDomainsHealthy = "FailureDomainsHealthy"
@@ -112,7 +112,7 @@ func ObserveConditionTransitions(before, after client.Object) {
 	}
 	for _, t := range metric.Transitions(was.GetConditions(), is.GetConditions()) {
 		transitions.Inc(kindOf(after), t.Condition, t.Status)
-		if t.Condition == policyv1.FrozenCondition && t.Status == string(metav1.ConditionTrue) {
+		if t.Condition == droverpolicyv1.FrozenCondition && t.Status == string(metav1.ConditionTrue) {
 			freezes.Inc(t.Reason)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/metric"
 	"drover.io/runtime/metric/metrictest"
 )
@@ -77,7 +77,7 @@ func TestTransitionsOfConditionsAreCounted(t *testing.T) {
 	was.Status.Conditions = []metav1.Condition{{Type: clusterv1.AvailableCondition, Status: metav1.ConditionTrue}}
 	is.Status.Conditions = []metav1.Condition{
 		{Type: clusterv1.AvailableCondition, Status: metav1.ConditionFalse},
-		{Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: policyv1.OvershootReason},
+		{Type: droverpolicyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: droverpolicyv1.OvershootReason},
 		{Type: "a readiness gate of a tenant", Status: metav1.ConditionTrue},
 	}
 	ObserveConditionTransitions(was, is)

@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/metric"
 )
 
@@ -29,7 +29,7 @@ var (
 	abnormal = metric.NewCollected(metric.Options{
 		Name: namespace + "condition_abnormal", Help: "1 while a condition of a MachineDeployment, MachineSet or MachineHealthCheck reports a problem.",
 		Stability: metric.Alpha, Labels: append(append([]metric.Label{metric.Fixed("kind", "MachineDeployment", "MachineSet", "MachineHealthCheck")}, named("object")...),
-			metric.Fixed("condition", policyv1.FrozenCondition, policyv1.ProgressingCondition, clusterv1.MachineDeploymentAvailableCondition,
+			metric.Fixed("condition", droverpolicyv1.FrozenCondition, droverpolicyv1.ProgressingCondition, clusterv1.MachineDeploymentAvailableCondition,
 				clusterv1.MachineHealthCheckRemediationAllowedCondition, failureDomainsHealthy)),
 	})
 )
@@ -76,7 +76,7 @@ func (c *Collector) collectSets(to chan<- prometheus.Metric) {
 		o := object{set.Namespace, set.Name, set.Spec.ClusterName}
 		o.send(to, setReplicas, count{"desired", set.Spec.Replicas}, count{"current", set.Status.Replicas}, count{"ready", set.Status.ReadyReplicas},
 			count{"available", set.Status.AvailableReplicas}, count{"up-to-date", set.Status.UpToDateReplicas})
-		o.sendConditions(to, "MachineSet", set, map[string]metav1.ConditionStatus{policyv1.FrozenCondition: metav1.ConditionTrue})
+		o.sendConditions(to, "MachineSet", set, map[string]metav1.ConditionStatus{droverpolicyv1.FrozenCondition: metav1.ConditionTrue})
 	}
 }
 

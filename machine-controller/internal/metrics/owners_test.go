@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // held is a cache that holds what a test puts there.
@@ -51,8 +51,8 @@ func TestCollectReplicasHealthChecksAndConditions(t *testing.T) {
 	md := clusterv1.MachineDeployment{ObjectMeta: meta("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(3))}}
 	md.Status.AvailableReplicas = new(int32(2))
 	md.Status.Conditions = []metav1.Condition{
-		{Type: policyv1.ProgressingCondition, Status: metav1.ConditionFalse},
-		{Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue},
+		{Type: droverpolicyv1.ProgressingCondition, Status: metav1.ConditionFalse},
+		{Type: droverpolicyv1.FrozenCondition, Status: metav1.ConditionTrue},
 		{Type: clusterv1.MachineDeploymentAvailableCondition, Status: metav1.ConditionTrue},
 	}
 	set := clusterv1.MachineSet{ObjectMeta: meta("set"), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1))}}

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/runtime/results"
 )
@@ -20,9 +20,9 @@ import (
 // Reasons of conditions that mirror a provider's object.
 const (
 	// ForeignObjectReason means that a referenced object belongs to something other than the object that refers to it.
-	ForeignObjectReason = policyv1.ForeignObjectReason
+	ForeignObjectReason = droverpolicyv1.ForeignObjectReason
 	// InvalidReferenceReason means that a reference names a kind that is not allowed there.
-	InvalidReferenceReason = policyv1.InvalidReferenceReason
+	InvalidReferenceReason = droverpolicyv1.InvalidReferenceReason
 )
 
 // RetryPeriod is how often an object that should exist, and does not, is read again.

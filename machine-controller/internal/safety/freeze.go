@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/machine-controller/internal/safety/freeze"
 )
@@ -27,10 +27,10 @@ func (g *Guard) Freeze(ctx context.Context, object client.Object, owner budget.O
 			n++
 		}
 	}
-	_, labelled := object.GetLabels()[policyv1.FrozenLabel]
+	_, labelled := object.GetLabels()[droverpolicyv1.FrozenLabel]
 	decision = freeze.Decide(settings, freeze.Input{
 		Owner: owner, Machines: n, Labelled: labelled,
-		Setting: policyv1.FreezeSettingOf(object.GetAnnotations()), Value: object.GetAnnotations()[policyv1.FreezeAnnotation],
+		Setting: droverpolicyv1.FreezeSettingOf(object.GetAnnotations()), Value: object.GetAnnotations()[droverpolicyv1.FreezeAnnotation],
 		OvershootSince: g.reserved().overshootSince(object.GetUID()), Now: g.Clock.Now(), Period: g.Period,
 	})
 	g.reserved().recordOvershoot(object.GetUID(), decision.OvershootSince)
@@ -41,9 +41,9 @@ func (g *Guard) Freeze(ctx context.Context, object client.Object, owner budget.O
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	delete(labels, policyv1.FrozenLabel)
+	delete(labels, droverpolicyv1.FrozenLabel)
 	if decision.Label {
-		labels[policyv1.FrozenLabel] = "true"
+		labels[droverpolicyv1.FrozenLabel] = "true"
 	}
 	object.SetLabels(labels)
 	return decision, true, nil

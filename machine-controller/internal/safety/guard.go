@@ -21,7 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/machine-controller/internal/safety/policy"
@@ -125,7 +125,7 @@ func (g *Guard) PolicyFor(ctx context.Context, owner client.Object) (policy.Sett
 	if owner == nil {
 		return g.Default, nil
 	}
-	list := &policyv1.MachinePolicyList{}
+	list := &droverpolicyv1.MachinePolicyList{}
 	if err := g.Reader.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return policy.Settings{}, fmt.Errorf("listing MachinePolicies: %w", err)
 	}
@@ -135,7 +135,7 @@ func (g *Guard) PolicyFor(ctx context.Context, owner client.Object) (policy.Sett
 			settings.PerOwner = policy.Number(limit)
 		}
 	}
-	ours := slices.DeleteFunc(slices.Clone(list.Items), func(p policyv1.MachinePolicy) bool { return !g.Watch.Matches(&p) })
+	ours := slices.DeleteFunc(slices.Clone(list.Items), func(p droverpolicyv1.MachinePolicy) bool { return !g.Watch.Matches(&p) })
 	for _, candidate := range g.selectors.Candidates(ours) {
 		if candidate.Selects(owner.GetLabels()) {
 			// A field that cannot be parsed, which the API server would have refused, keeps its default.

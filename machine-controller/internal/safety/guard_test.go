@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety/budget"
@@ -34,11 +34,11 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // selecting selects the pool, or everything.
-func selecting(pool string) *policyv1.Selector {
+func selecting(pool string) *droverpolicyv1.Selector {
 	if pool == "" {
-		return &policyv1.Selector{}
+		return &droverpolicyv1.Selector{}
 	}
-	return &policyv1.Selector{MatchLabels: map[string]policyv1.LabelText{"pool": policyv1.LabelText(pool)}}
+	return &droverpolicyv1.Selector{MatchLabels: map[string]droverpolicyv1.LabelText{"pool": droverpolicyv1.LabelText(pool)}}
 }
 
 // fixture is a Guard of a Cluster "c" whose namespace a test fills.
@@ -139,12 +139,12 @@ func (s *fixture) replace(t *testing.T, set *clusterv1.MachineSet, unhealthy ...
 	return choice.Allowed
 }
 
-func (s *fixture) policy(t *testing.T, spec policyv1.MachinePolicySpec) {
+func (s *fixture) policy(t *testing.T, spec droverpolicyv1.MachinePolicySpec) {
 	t.Helper()
 	if spec.Selector == nil {
 		spec.Selector = selecting("")
 	}
-	s.add(t, &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: spec})
+	s.add(t, &droverpolicyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: spec})
 }
 
 func TestGuardBlocks(t *testing.T) {
@@ -154,15 +154,15 @@ func TestGuardBlocks(t *testing.T) {
 		want   string
 	}{
 		"nothing when all is well": {func(*fixture, *clusterv1.MachineDeployment) {}, ""},
-		"everything while frozen":  {func(_ *fixture, md *clusterv1.MachineDeployment) { md.Labels[policyv1.FrozenLabel] = "true" }, budget.ReasonFrozen},
+		"everything while frozen":  {func(_ *fixture, md *clusterv1.MachineDeployment) { md.Labels[droverpolicyv1.FrozenLabel] = "true" }, budget.ReasonFrozen},
 		"everything when an operator freezes": {func(_ *fixture, md *clusterv1.MachineDeployment) {
-			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
+			md.Annotations = map[string]string{droverpolicyv1.FreezeAnnotation: "true"}
 		}, budget.ReasonFrozen},
 		"everything when the annotation drover.io/freeze is invalid": {func(_ *fixture, md *clusterv1.MachineDeployment) {
-			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "yes"}
+			md.Annotations = map[string]string{droverpolicyv1.FreezeAnnotation: "yes"}
 		}, budget.ReasonFrozen},
 		"everything when the annotation drover.io/freeze is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
-			md.Annotations = map[string]string{policyv1.FreezeAnnotation: ""}
+			md.Annotations = map[string]string{droverpolicyv1.FreezeAnnotation: ""}
 		}, budget.ReasonFrozen},
 		"everything while the cluster is unreachable": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, budget.ReasonUnreachable},
 		"everything while management is unreachable":  {func(s *fixture, _ *clusterv1.MachineDeployment) { s.reachability = Reachability{} }, budget.ReasonUnreachable},
@@ -176,7 +176,7 @@ func TestGuardBlocks(t *testing.T) {
 			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
 		}, ""},
 		"nothing when an operator ends the freeze": {func(_ *fixture, md *clusterv1.MachineDeployment) {
-			md.Labels[policyv1.FrozenLabel], md.Annotations = "true", map[string]string{policyv1.FreezeAnnotation: "false"}
+			md.Labels[droverpolicyv1.FrozenLabel], md.Annotations = "true", map[string]string{droverpolicyv1.FreezeAnnotation: "false"}
 		}, ""},
 	}
 	for name, test := range tests {
@@ -240,7 +240,7 @@ func TestGuardCountsUnfilledReplacements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.policy(t, policyv1.MachinePolicySpec{Replacement: policyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromInt32(1)), MaxPerCluster: new(intstr.FromInt32(1))}})
+			s.policy(t, droverpolicyv1.MachinePolicySpec{Replacement: droverpolicyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromInt32(1)), MaxPerCluster: new(intstr.FromInt32(1))}})
 			_, a := s.deployment(t, "a", 5)
 			_, b := s.deployment(t, "b", 5)
 			if set := map[string]*clusterv1.MachineSet{"a": a, "b": b}[test.vacantIn]; set != nil {
@@ -281,7 +281,7 @@ func (a *serialReader) List(ctx context.Context, list client.ObjectList, options
 func TestGuardSerializesDecisions(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.policy(t, policyv1.MachinePolicySpec{Replacement: policyv1.ReplacementBudget{
+	s.policy(t, droverpolicyv1.MachinePolicySpec{Replacement: droverpolicyv1.ReplacementBudget{
 		MaxPerCluster: new(intstr.FromInt32(2)), StopAboveUnhealthy: new(intstr.FromString("100%")),
 	}})
 	sets, sick := map[string]*clusterv1.MachineSet{}, map[string]*clusterv1.Machine{}
@@ -314,7 +314,7 @@ func TestGuardSerializesDecisions(t *testing.T) {
 func TestGuardCountsUnseenCreations(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.policy(t, policyv1.MachinePolicySpec{Creation: policyv1.CreationLimits{MaxPendingPerCluster: new(int32(3))}})
+	s.policy(t, droverpolicyv1.MachinePolicySpec{Creation: droverpolicyv1.CreationLimits{MaxPendingPerCluster: new(int32(3))}})
 	_, a := s.deployment(t, "a", 1)
 	_, b := s.deployment(t, "b", 1)
 	if got := s.create(t, a, 2); got.Allowed != 2 {
@@ -339,7 +339,7 @@ func TestGuardFindsThePolicy(t *testing.T) {
 	s := newFixture(t)
 	md, _ := s.deployment(t, "a", 1)
 	other, _ := s.deployment(t, "b", 1)
-	s.policy(t, policyv1.MachinePolicySpec{Selector: selecting("a"), Drain: policyv1.DrainPolicy{SerialVolumes: new(true)}})
+	s.policy(t, droverpolicyv1.MachinePolicySpec{Selector: selecting("a"), Drain: droverpolicyv1.DrainPolicy{SerialVolumes: new(true)}})
 	var got []string
 	other.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(4))
 	for _, owner := range []client.Object{md, other, nil} {
@@ -369,7 +369,7 @@ func TestForeignPolicyIsNotInForce(t *testing.T) {
 			s := newFixture(t)
 			s.Watch = "own"
 			md, _ := s.deployment(t, "a", 1)
-			policy := &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: policyv1.MachinePolicySpec{Selector: selecting("")}}
+			policy := &droverpolicyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: droverpolicyv1.MachinePolicySpec{Selector: selecting("")}}
 			if label != "" {
 				policy.Labels = map[string]string{clusterv1.WatchLabel: label}
 			}
@@ -456,11 +456,11 @@ func TestGuardFreezes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, labelled := md.Labels[policyv1.FrozenLabel]; labelled != decision.Label {
+		if _, labelled := md.Labels[droverpolicyv1.FrozenLabel]; labelled != decision.Label {
 			t.Errorf("the label is there: %t, but should be: %t", labelled, decision.Label)
 		}
 		decision.SetCondition(md)
-		if shown := conditions.IsTrue(md, policyv1.FrozenCondition); shown != decision.Frozen() || shown != conditions.Has(md, policyv1.FrozenCondition) {
+		if shown := conditions.IsTrue(md, droverpolicyv1.FrozenCondition); shown != decision.Frozen() || shown != conditions.Has(md, droverpolicyv1.FrozenCondition) {
 			t.Errorf("the condition is there: %t, but should be: %t", shown, decision.Frozen())
 		}
 		return decision, turned

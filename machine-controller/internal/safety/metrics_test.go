@@ -6,7 +6,7 @@ package safety
 import (
 	"testing"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/runtime/metric/metrictest"
 )
 
@@ -22,7 +22,7 @@ func TestDenialsAreCounted(t *testing.T) {
 	if after := metrictest.Samples(t, registry); after[create] != before[create] {
 		t.Error("a creation that was allowed is counted as denied")
 	}
-	md.Labels[policyv1.FrozenLabel] = "true"
+	md.Labels[droverpolicyv1.FrozenLabel] = "true"
 	if err := s.store.Update(t.Context(), md); err != nil {
 		t.Fatal(err)
 	}

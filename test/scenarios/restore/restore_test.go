@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/test/framework"
 	"drover.io/test/process"
 	"drover.io/test/workflow"
@@ -43,7 +43,7 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 	original := &workflow.Workflow{Stack: start(t, framework.Options{}), Namespace: "default", Cluster: "fleet"}
 	check(t, original.Create(ctx, 3))
 	check(t, original.AwaitRunning(ctx, 3))
-	check(t, original.AwaitCondition(ctx, original.ClusterObject(), policyv1.ManagementClaimedCondition, metav1.ConditionTrue, ""))
+	check(t, original.AwaitCondition(ctx, original.ClusterObject(), droverpolicyv1.ManagementClaimedCondition, metav1.ConditionTrue, ""))
 
 	metrics, err := process.FreeAddress()
 	check(t, err)
@@ -64,7 +64,7 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 	// The simulated cloud is the process that runs it, and only one may have its folder.
 	stop(original.Stack, "infra-sim")
 	check(t, copied.Stack.StartManagers(ctx))
-	check(t, copied.AwaitCondition(ctx, copied.ClusterObject(), policyv1.ManagementClaimedCondition, metav1.ConditionFalse, policyv1.TakeOverAnnotation))
+	check(t, copied.AwaitCondition(ctx, copied.ClusterObject(), droverpolicyv1.ManagementClaimedCondition, metav1.ConditionFalse, droverpolicyv1.TakeOverAnnotation))
 
 	// All changes in the copy wait, requested or not.
 	check(t, copied.Scale(ctx, 1))
@@ -90,7 +90,7 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 	// The original has ended, and the operator sets the annotation.
 	stop(original.Stack, "machine-controller", "bootstrap")
 	takeOver(ctx, t, copied)
-	check(t, copied.AwaitCondition(ctx, copied.ClusterObject(), policyv1.ManagementClaimedCondition, metav1.ConditionTrue, ""))
+	check(t, copied.AwaitCondition(ctx, copied.ClusterObject(), droverpolicyv1.ManagementClaimedCondition, metav1.ConditionTrue, ""))
 	check(t, copied.Scale(ctx, 4))
 	awaitNewNode(ctx, t, copied, before)
 }
@@ -159,12 +159,12 @@ func takeOver(ctx context.Context, t *testing.T, s *workflow.Workflow) {
 	t.Helper()
 	cluster := s.ClusterObject()
 	check(t, s.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(cluster), cluster))
-	_, rest, found := strings.Cut(conditions.GetMessage(cluster, policyv1.ManagementClaimedCondition), policyv1.TakeOverAnnotation+"=")
+	_, rest, found := strings.Cut(conditions.GetMessage(cluster, droverpolicyv1.ManagementClaimedCondition), droverpolicyv1.TakeOverAnnotation+"=")
 	if !found {
 		t.Fatalf("the condition does not name the annotation: %v", cluster.Status.Conditions)
 	}
 	holder, _, _ := strings.Cut(rest, " ")
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, policyv1.TakeOverAnnotation, holder)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, droverpolicyv1.TakeOverAnnotation, holder)
 	check(t, s.Stack.ManagementClient.Patch(ctx, cluster, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 

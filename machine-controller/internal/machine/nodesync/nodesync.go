@@ -20,7 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout/revision"
 )
 
@@ -184,7 +184,7 @@ func (y Sync) restricted(m *clusterv1.Machine) map[string]bool {
 // Recorded is what RestrictedOnNodeAnnotation of the Machine lists.
 func Recorded(m *clusterv1.Machine) map[string]bool {
 	recorded := map[string]bool{}
-	for each := range strings.SplitSeq(m.Annotations[policyv1.RestrictedOnNodeAnnotation], ",") {
+	for each := range strings.SplitSeq(m.Annotations[droverpolicyv1.RestrictedOnNodeAnnotation], ",") {
 		if each != "" {
 			recorded[each] = true
 		}
@@ -224,13 +224,13 @@ func (y Sync) trims(m *clusterv1.Machine) bool { return len(y.restricted(m)) < l
 
 func setRecord(m *clusterv1.Machine, recorded map[string]bool) {
 	if len(recorded) == 0 {
-		delete(m.Annotations, policyv1.RestrictedOnNodeAnnotation)
+		delete(m.Annotations, droverpolicyv1.RestrictedOnNodeAnnotation)
 		return
 	}
 	if m.Annotations == nil {
 		m.Annotations = map[string]string{}
 	}
-	m.Annotations[policyv1.RestrictedOnNodeAnnotation] = keyList(maps.Keys(recorded))
+	m.Annotations[droverpolicyv1.RestrictedOnNodeAnnotation] = keyList(maps.Keys(recorded))
 }
 
 // syncsLabel reports whether a label is copied to the Node: those of some domains always are.

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 // synced is a machine with a Node on which the sync has only the changes of the test to apply.
@@ -211,7 +211,7 @@ func TestDesiredTaints(t *testing.T) {
 				m.Spec.Taints, n.Spec.Taints = test.machine, test.node
 				if test.before != nil {
 					n.Annotations = map[string]string{clusterv1.TaintsFromMachineAnnotation: *test.before}
-					m.Annotations = map[string]string{policyv1.RestrictedOnNodeAnnotation: *test.before}
+					m.Annotations = map[string]string{droverpolicyv1.RestrictedOnNodeAnnotation: *test.before}
 				}
 			})
 			given := s.Node.DeepCopy()
@@ -305,7 +305,7 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 	})
 	sync := Sync{}
 	sync.RecordRestricted(s.Machine)
-	if listed := s.Machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.IsPersisted(s.Machine, nil) {
+	if listed := s.Machine.Annotations[droverpolicyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.IsPersisted(s.Machine, nil) {
 		t.Errorf("the Machine lists %q, and it is on record before it is written", listed)
 	}
 	if !sync.IsPersisted(s.Machine, Recorded(s.Machine)) {
@@ -330,7 +330,7 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 		t.Error(diff)
 	}
 	sync.TrimRecord(s.Machine)
-	if _, found := s.Machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; found {
+	if _, found := s.Machine.Annotations[droverpolicyv1.RestrictedOnNodeAnnotation]; found {
 		t.Error("it is still recorded")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/runtime/quantity"
@@ -26,7 +26,7 @@ type Input struct {
 	// Labelled is true if the owner has the label of a freeze.
 	Labelled bool
 	// Setting is the meaning of the annotation drover.io/freeze, and Value its value.
-	Setting policyv1.FreezeSetting
+	Setting droverpolicyv1.FreezeSetting
 	Value   string
 	// OvershootSince is since when there have been too many, by the last Decision.
 	OvershootSince time.Time
@@ -53,11 +53,11 @@ func (d Decision) Frozen() bool { return d.Message != "" }
 // SetCondition sets the condition Frozen while the owner is frozen, and removes it otherwise.
 func (d Decision) SetCondition(on conditions.Setter) {
 	if !d.Frozen() {
-		conditions.Delete(on, policyv1.FrozenCondition)
+		conditions.Delete(on, droverpolicyv1.FrozenCondition)
 		return
 	}
 	conditions.Set(on, metav1.Condition{
-		Type: policyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
+		Type: droverpolicyv1.FrozenCondition, Status: metav1.ConditionTrue, Reason: d.Reason, Message: d.Message,
 	})
 }
 
@@ -68,11 +68,11 @@ func Decide(settings policy.Settings, in Input) Decision {
 	end := max(most-settings.Down, in.Owner.Desired+in.Owner.Surge)
 	var decision Decision
 	switch {
-	case in.Setting == policyv1.FreezeOn:
-		decision.Reason, decision.Message = policyv1.FrozenByAnnotationReason, frozenByAnnotation(in.Owner)
-	case in.Setting == policyv1.FreezeInvalid:
-		decision.Reason, decision.Message = policyv1.FreezeInvalidReason, frozenByInvalidAnnotation(in.Owner, in.Value)
-	case in.Setting == policyv1.FreezeOff:
+	case in.Setting == droverpolicyv1.FreezeOn:
+		decision.Reason, decision.Message = droverpolicyv1.FrozenByAnnotationReason, frozenByAnnotation(in.Owner)
+	case in.Setting == droverpolicyv1.FreezeInvalid:
+		decision.Reason, decision.Message = droverpolicyv1.FreezeInvalidReason, frozenByInvalidAnnotation(in.Owner, in.Value)
+	case in.Setting == droverpolicyv1.FreezeOff:
 	case in.Labelled && in.Machines > end:
 		decision.Label = true
 	case in.Machines > most:
@@ -86,35 +86,35 @@ func Decide(settings policy.Settings, in Input) Decision {
 		}
 	}
 	if decision.Label {
-		decision.Reason, decision.Message = policyv1.OvershootReason, overshot(in.Owner, end)
+		decision.Reason, decision.Message = droverpolicyv1.OvershootReason, overshot(in.Owner, end)
 	}
 	return decision
 }
 
 // Refusal returns the refusal of an owner that is frozen by its label or annotation; nil if it is not frozen.
 func Refusal(owner budget.Owner, labels, annotations map[string]string) *budget.Refusal {
-	_, label := labels[policyv1.FrozenLabel]
-	switch setting := policyv1.FreezeSettingOf(annotations); {
-	case setting == policyv1.FreezeOn:
+	_, label := labels[droverpolicyv1.FrozenLabel]
+	switch setting := droverpolicyv1.FreezeSettingOf(annotations); {
+	case setting == droverpolicyv1.FreezeOn:
 		return &budget.Refusal{Reason: budget.ReasonFrozen, Message: frozenByAnnotation(owner)}
-	case setting == policyv1.FreezeInvalid:
-		return &budget.Refusal{Reason: budget.ReasonFrozen, Message: frozenByInvalidAnnotation(owner, annotations[policyv1.FreezeAnnotation])}
-	case setting == policyv1.FreezeOff || !label:
+	case setting == droverpolicyv1.FreezeInvalid:
+		return &budget.Refusal{Reason: budget.ReasonFrozen, Message: frozenByInvalidAnnotation(owner, annotations[droverpolicyv1.FreezeAnnotation])}
+	case setting == droverpolicyv1.FreezeOff || !label:
 		return nil
 	}
 	return &budget.Refusal{Reason: budget.ReasonFrozen, Message: fmt.Sprintf("%s is frozen: it has had too many Machines; see its condition Frozen", owner.Title)}
 }
 
 func frozenByAnnotation(owner budget.Owner) string {
-	return fmt.Sprintf("%s is frozen by its annotation %s: no Machines are created or replaced until it is removed", owner.Title, policyv1.FreezeAnnotation)
+	return fmt.Sprintf("%s is frozen by its annotation %s: no Machines are created or replaced until it is removed", owner.Title, droverpolicyv1.FreezeAnnotation)
 }
 
 func frozenByInvalidAnnotation(owner budget.Owner, value string) string {
-	return fmt.Sprintf("%s is frozen: its annotation %s is %q, which is neither \"true\" nor \"false\"; no Machines are created or replaced until it is one of these or removed", owner.Title, policyv1.FreezeAnnotation, value)
+	return fmt.Sprintf("%s is frozen: its annotation %s is %q, which is neither \"true\" nor \"false\"; no Machines are created or replaced until it is one of these or removed", owner.Title, droverpolicyv1.FreezeAnnotation, value)
 }
 
 func overshot(owner budget.Owner, end int) string {
 	return fmt.Sprintf(
 		"%s has had too many Machines for %s and a surge of %d: no Machines are created or replaced until there are %d or fewer; look who else creates Machines for it, delete the surplus, or set the annotation %s to \"false\"",
-		owner.Title, quantity.Of(owner.Desired, "replica"), owner.Surge, end, policyv1.FreezeAnnotation)
+		owner.Title, quantity.Of(owner.Desired, "replica"), owner.Surge, end, droverpolicyv1.FreezeAnnotation)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/goldentest"
 	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/machine-controller/internal/safety/policy"
@@ -38,16 +38,16 @@ func TestDecide(t *testing.T) {
 		"does not freeze an owner at the limit":      {Input{Machines: 13}, freeze{}},
 		"waits for a period first":                   {Input{Machines: 14}, freeze{Over: noon, Again: time.Minute}},
 		"keeps the beginning of the overshoot":       {Input{Machines: 14, OvershootSince: noon.Add(-20 * time.Second)}, freeze{Over: noon.Add(-20 * time.Second), Again: 40 * time.Second}},
-		"freezes after a period":                     {Input{Machines: 14, OvershootSince: ago}, freeze{Label: true, Over: ago, Reason: policyv1.OvershootReason}},
+		"freezes after a period":                     {Input{Machines: 14, OvershootSince: ago}, freeze{Label: true, Over: ago, Reason: droverpolicyv1.OvershootReason}},
 		"drops an overshoot that has ended":          {Input{Machines: 13, OvershootSince: ago}, freeze{}},
 		"begins again when the clock was set back":   {Input{Machines: 14, OvershootSince: noon.Add(time.Hour)}, freeze{Over: noon, Again: time.Minute}},
-		"stays frozen at the limit":                  {Input{Machines: 13, Labelled: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
-		"stays frozen beyond, without waiting again": {Input{Machines: 20, Labelled: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
+		"stays frozen at the limit":                  {Input{Machines: 13, Labelled: true}, freeze{Label: true, Reason: droverpolicyv1.OvershootReason}},
+		"stays frozen beyond, without waiting again": {Input{Machines: 20, Labelled: true}, freeze{Label: true, Reason: droverpolicyv1.OvershootReason}},
 		"ends below the limit":                       {Input{Machines: 12, Labelled: true}, freeze{}},
-		"is frozen by an annotation":                 {Input{Machines: 10, Setting: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
-		"removes the label for an annotation":        {Input{Machines: 20, Labelled: true, Setting: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
-		"is ended by an annotation":                  {Input{Machines: 20, Labelled: true, Setting: policyv1.FreezeOff, OvershootSince: ago}, freeze{}},
-		"is frozen by an invalid annotation":         {Input{Machines: 10, Setting: policyv1.FreezeInvalid, Value: "yes"}, freeze{Reason: policyv1.FreezeInvalidReason}},
+		"is frozen by an annotation":                 {Input{Machines: 10, Setting: droverpolicyv1.FreezeOn}, freeze{Reason: droverpolicyv1.FrozenByAnnotationReason}},
+		"removes the label for an annotation":        {Input{Machines: 20, Labelled: true, Setting: droverpolicyv1.FreezeOn}, freeze{Reason: droverpolicyv1.FrozenByAnnotationReason}},
+		"is ended by an annotation":                  {Input{Machines: 20, Labelled: true, Setting: droverpolicyv1.FreezeOff, OvershootSince: ago}, freeze{}},
+		"is frozen by an invalid annotation":         {Input{Machines: 10, Setting: droverpolicyv1.FreezeInvalid, Value: "yes"}, freeze{Reason: droverpolicyv1.FreezeInvalidReason}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,9 +133,9 @@ func TestGoldenFreeze(t *testing.T) {
 		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
 	} {
 		input.Now = input.Now.Add(step.after)
-		input.Machines, input.Value, input.Setting = step.running, step.word, policyv1.FreezeUnset
+		input.Machines, input.Value, input.Setting = step.running, step.word, droverpolicyv1.FreezeUnset
 		if step.word != "" {
-			input.Setting = policyv1.FreezeSettingOf(map[string]string{policyv1.FreezeAnnotation: step.word})
+			input.Setting = droverpolicyv1.FreezeSettingOf(map[string]string{droverpolicyv1.FreezeAnnotation: step.word})
 		}
 		decision := Decide(policy.Default(), input)
 		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.running)

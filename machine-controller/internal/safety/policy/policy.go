@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/selectorcache"
 )
 
@@ -47,7 +47,7 @@ func Default() Settings {
 
 // Candidate is a policy that may select an object.
 type Candidate struct {
-	*policyv1.MachinePolicy
+	*droverpolicyv1.MachinePolicy
 	selector labels.Selector
 }
 
@@ -56,7 +56,7 @@ func (c Candidate) Selects(of map[string]string) bool { return c.selector.Matche
 
 // Candidates returns the policies in the order in which they are in force: the oldest and, of those that are equally old,
 // the first by name. One that is being deleted, or whose selector cannot be used, selects nothing.
-func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
+func (s *Selectors) Candidates(policies []droverpolicyv1.MachinePolicy) []Candidate {
 	var candidates []Candidate
 	for i := range policies {
 		p := &policies[i]
@@ -81,7 +81,7 @@ type Selectors struct{ compiled selectorcache.Cache }
 
 // Over returns the settings with the fields of the MachinePolicy in place of their own. An error names a field that cannot
 // be parsed; such a field is left out.
-func (p Settings) Over(object *policyv1.MachinePolicy) (Settings, error) {
+func (p Settings) Over(object *droverpolicyv1.MachinePolicy) (Settings, error) {
 	p.Name = object.Name
 	var err error
 	for _, each := range []struct {

@@ -11,22 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func selecting(pool string) *policyv1.Selector {
+func selecting(pool string) *droverpolicyv1.Selector {
 	if pool == "" {
-		return &policyv1.Selector{}
+		return &droverpolicyv1.Selector{}
 	}
-	return &policyv1.Selector{MatchLabels: map[string]policyv1.LabelText{"pool": policyv1.LabelText(pool)}}
+	return &droverpolicyv1.Selector{MatchLabels: map[string]droverpolicyv1.LabelText{"pool": droverpolicyv1.LabelText(pool)}}
 }
 
-func aPolicy(name, pool string, age time.Duration) policyv1.MachinePolicy {
-	return policyv1.MachinePolicy{
+func aPolicy(name, pool string, age time.Duration) droverpolicyv1.MachinePolicy {
+	return droverpolicyv1.MachinePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-age))},
-		Spec:       policyv1.MachinePolicySpec{Selector: selecting(pool)},
+		Spec:       droverpolicyv1.MachinePolicySpec{Selector: selecting(pool)},
 	}
 }
 
@@ -35,24 +35,24 @@ func TestSelectingPoliciesByPrecedence(t *testing.T) {
 	going := aPolicy("going", "gpu", time.Hour)
 	going.DeletionTimestamp = new(metav1.NewTime(noon))
 	broken := aPolicy("broken", "gpu", time.Hour)
-	broken.Spec.Selector.MatchExpressions = []policyv1.SelectorRequirement{{Key: "pool", Operator: "Near"}}
+	broken.Spec.Selector.MatchExpressions = []droverpolicyv1.SelectorRequirement{{Key: "pool", Operator: "Near"}}
 	exists := aPolicy("exists", "", time.Minute)
-	exists.Spec.Selector.MatchExpressions = []policyv1.SelectorRequirement{
-		{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: []policyv1.LabelText{"gpu", "cpu"}},
+	exists.Spec.Selector.MatchExpressions = []droverpolicyv1.SelectorRequirement{
+		{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: []droverpolicyv1.LabelText{"gpu", "cpu"}},
 	}
 	unreachable := aPolicy("unreachable", "", time.Hour)
 	unreachable.Spec.Selector = nil
 	tests := map[string]struct {
-		policies []policyv1.MachinePolicy
+		policies []droverpolicyv1.MachinePolicy
 		want     []string
 	}{
 		"selects nothing without policies":                               {nil, nil},
-		"passes over what does not match":                                {[]policyv1.MachinePolicy{aPolicy("a", "cpu", 0)}, nil},
-		"takes an empty selector for all":                                {[]policyv1.MachinePolicy{aPolicy("a", "", 0)}, []string{"a"}},
-		"takes expressions":                                              {[]policyv1.MachinePolicy{exists}, []string{"exists"}},
-		"takes the oldest first":                                         {[]policyv1.MachinePolicy{aPolicy("a", "gpu", 0), aPolicy("b", "", time.Hour)}, []string{"b", "a"}},
-		"takes the first by name of the equally old":                     {[]policyv1.MachinePolicy{aPolicy("b", "gpu", 0), aPolicy("a", "", 0)}, []string{"a", "b"}},
-		"skips one that is being deleted, is invalid or has no selector": {[]policyv1.MachinePolicy{going, broken, unreachable, aPolicy("a", "gpu", 0)}, []string{"a"}},
+		"passes over what does not match":                                {[]droverpolicyv1.MachinePolicy{aPolicy("a", "cpu", 0)}, nil},
+		"takes an empty selector for all":                                {[]droverpolicyv1.MachinePolicy{aPolicy("a", "", 0)}, []string{"a"}},
+		"takes expressions":                                              {[]droverpolicyv1.MachinePolicy{exists}, []string{"exists"}},
+		"takes the oldest first":                                         {[]droverpolicyv1.MachinePolicy{aPolicy("a", "gpu", 0), aPolicy("b", "", time.Hour)}, []string{"b", "a"}},
+		"takes the first by name of the equally old":                     {[]droverpolicyv1.MachinePolicy{aPolicy("b", "gpu", 0), aPolicy("a", "", 0)}, []string{"a", "b"}},
+		"skips one that is being deleted, is invalid or has no selector": {[]droverpolicyv1.MachinePolicy{going, broken, unreachable, aPolicy("a", "gpu", 0)}, []string{"a"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestSelectingPoliciesByPrecedence(t *testing.T) {
 func TestSelectorsAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	selectors, gpu := &Selectors{}, map[string]string{"pool": "gpu"}
-	selects := func(p policyv1.MachinePolicy) bool {
-		return selectors.Candidates([]policyv1.MachinePolicy{p})[0].Selects(gpu)
+	selects := func(p droverpolicyv1.MachinePolicy) bool {
+		return selectors.Candidates([]droverpolicyv1.MachinePolicy{p})[0].Selects(gpu)
 	}
 	first := aPolicy("a", "gpu", 0)
 	first.UID, first.Generation = "a", 1
@@ -92,14 +92,14 @@ func TestSelectorsAreCompiledOnce(t *testing.T) {
 func TestOver(t *testing.T) {
 	t.Parallel()
 	from := aPolicy("full", "", 0)
-	from.Spec.Replacement = policyv1.ReplacementBudget{
+	from.Spec.Replacement = droverpolicyv1.ReplacementBudget{
 		MaxPerDeployment: new(intstr.FromInt32(3)), MaxPerCluster: new(intstr.FromString("25%")),
 		MaxPerFailureDomain: new(intstr.FromInt32(2)), StopAboveUnhealthy: new(intstr.FromString("100%")),
 	}
-	from.Spec.Overshoot = policyv1.OvershootLimits{Up: new(int32(5)), Down: new(int32(0))}
-	from.Spec.Creation = policyv1.CreationLimits{MaxPendingPerDeployment: new(int32(4)), MaxPendingPerCluster: new(int32(9))}
-	from.Spec.Rollout = policyv1.RolloutPolicy{ProgressDeadlineSeconds: new(int32(0))}
-	from.Spec.Drain = policyv1.DrainPolicy{ForceAfterSeconds: new(int32(90)), SerialVolumes: new(true)}
+	from.Spec.Overshoot = droverpolicyv1.OvershootLimits{Up: new(int32(5)), Down: new(int32(0))}
+	from.Spec.Creation = droverpolicyv1.CreationLimits{MaxPendingPerDeployment: new(int32(4)), MaxPendingPerCluster: new(int32(9))}
+	from.Spec.Rollout = droverpolicyv1.RolloutPolicy{ProgressDeadlineSeconds: new(int32(0))}
+	from.Spec.Drain = droverpolicyv1.DrainPolicy{ForceAfterSeconds: new(int32(90)), SerialVolumes: new(true)}
 	want := Settings{
 		Name: "full", PerOwner: Number(3), PerCluster: Percent(25), PerDomain: Number(2), StopAbove: Percent(100), Up: 5, Down: 0,
 		PendingPerOwner: 4, PendingPerCluster: 9, ForceDrainAfter: 90 * time.Second, SerialVolumes: true,
@@ -118,7 +118,7 @@ func TestOver(t *testing.T) {
 	}
 
 	broken := aPolicy("broken", "", 0)
-	broken.Spec.Replacement = policyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromString("many")), MaxPerCluster: new(intstr.FromInt32(7))}
+	broken.Spec.Replacement = droverpolicyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromString("many")), MaxPerCluster: new(intstr.FromInt32(7))}
 	want.Name, want.PerCluster = "broken", Number(7)
 	got, err = Default().Over(&broken)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(IntOrPercent{})); diff != "" || err == nil {

@@ -17,7 +17,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	policyv1 "drover.io/api/policy/v1alpha1"
+	droverpolicyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/api/reason"
 )
 
@@ -25,7 +25,7 @@ import (
 var reconciled = []schema.GroupVersionKind{
 	clusterv1.GroupVersion.WithKind("Cluster"), clusterv1.GroupVersion.WithKind("MachineDeployment"),
 	clusterv1.GroupVersion.WithKind("MachineSet"), clusterv1.GroupVersion.WithKind("Machine"),
-	clusterv1.GroupVersion.WithKind("MachineHealthCheck"), policyv1.GroupVersion.WithKind("MachinePolicy"),
+	clusterv1.GroupVersion.WithKind("MachineHealthCheck"), droverpolicyv1.GroupVersion.WithKind("MachinePolicy"),
 	bootstrapv1.GroupVersion.WithKind("BootstrapConfig"), infrav1.GroupVersion.WithKind("SimMachine"),
 	infrav1.GroupVersion.WithKind("SimMachineTemplate"), infrav1.GroupVersion.WithKind("RestartRemediation"),
 }
