@@ -5,6 +5,7 @@ package annotation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,27 @@ const sizeIgnored = "spec.replicas has no default, and the cluster autoscaler ma
 var NodeGroupSizes = []Rule{
 	{Key: clusterv1.AutoscalerMinSizeAnnotation, Understood: isCount, Allowed: "a number from 0", Otherwise: sizeIgnored},
 	{Key: clusterv1.AutoscalerMaxSizeAnnotation, Understood: isMaxSize, Allowed: "a number that is no less than " + clusterv1.AutoscalerMinSizeAnnotation, Otherwise: sizeIgnored},
+}
+
+// SkipPreflightChecks is the rule for machineset.cluster.x-k8s.io/skip-preflight-checks.
+var SkipPreflightChecks = Rule{
+	Key: clusterv1.MachineSetSkipPreflightChecksAnnotation,
+	Understood: func(value string, _ map[string]string) bool {
+		for name := range strings.SplitSeq(value, ",") {
+			if name = strings.TrimSpace(name); name != "" && !slices.Contains(preflightChecks, name) {
+				return false
+			}
+		}
+		return true
+	},
+	Allowed: strings.Join(preflightChecks, ", ") + ", or several of them separated by commas", Otherwise: "other names skip no check",
+}
+
+// preflightChecks are the names that upstream accepts. ControlPlaneVersionSkew is for ClusterClasses, which Drover does not serve.
+var preflightChecks = []string{
+	string(clusterv1.MachineSetPreflightCheckAll), string(clusterv1.MachineSetPreflightCheckControlPlaneIsStable),
+	string(clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew), string(clusterv1.MachineSetPreflightCheckKubeadmVersionSkew),
+	string(clusterv1.MachineSetPreflightCheckKubernetesVersionSkew),
 }
 
 // Count reads a number of Machines.

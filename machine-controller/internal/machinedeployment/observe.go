@@ -40,7 +40,7 @@ func historyLimit(md *clusterv1.MachineDeployment) int32 {
 }
 
 // annotationRules are those for the annotations that are read from a MachineDeployment.
-var annotationRules = append([]annotation.Rule{annotation.Freeze, {
+var annotationRules = append([]annotation.Rule{annotation.Freeze, annotation.SkipPreflightChecks, {
 	Key:        revision.HistoryLimitAnnotation,
 	Understood: func(value string, _ map[string]string) bool { _, ok := annotation.Count(value); return ok },
 	Allowed:    "a number from 0", Otherwise: "no superseded MachineSet is deleted",

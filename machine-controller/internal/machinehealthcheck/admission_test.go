@@ -39,6 +39,15 @@ func TestAdmission(t *testing.T) {
 			},
 			field: "spec.selector",
 		},
+		"takes the name of its Cluster": {change: func(s *clusterv1.MachineHealthCheckSpec) {
+			s.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: s.ClusterName}}
+		}},
+		"refuses Machines of another Cluster": {
+			change: func(s *clusterv1.MachineHealthCheckSpec) {
+				s.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: "another"}}
+			},
+			field: "spec.selector",
+		},
 		"refuses a word for a number": {
 			change: func(s *clusterv1.MachineHealthCheckSpec) {
 				s.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = new(intstr.FromString("few"))

@@ -83,7 +83,7 @@ func annotationRules(set *clusterv1.MachineSet) []annotation.Rule {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
 	}
-	return append([]annotation.Rule{annotation.Freeze}, annotation.NodeGroupSizes...)
+	return append([]annotation.Rule{annotation.Freeze, annotation.SkipPreflightChecks}, annotation.NodeGroupSizes...)
 }
 
 // urgent reports whether the status cannot wait: the MachineDeployment waits until its last change is observed, and other

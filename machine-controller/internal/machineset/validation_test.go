@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,6 +75,9 @@ func TestCreationIsValidated(t *testing.T) {
 		c := validCluster(w.namespace)
 		change(c)
 		return c
+	}
+	drainRule := func(drain clusterv1.MachineDrainRuleDrainConfig) client.Object {
+		return &clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "r"}, Spec: clusterv1.MachineDrainRuleSpec{Drain: drain}}
 	}
 	long := strings.Repeat("x", 64)
 	for name, test := range map[string]struct {
@@ -235,6 +239,12 @@ func TestCreationIsValidated(t *testing.T) {
 		"a rollout by surge": {deployment(func(md *clusterv1.MachineDeployment) {
 			md.Spec.Rollout = rolling(intstr.FromInt32(1), intstr.FromInt32(0))
 		}), ""},
+		"a drain rule whose Pods are not evicted and have an order": {drainRule(clusterv1.MachineDrainRuleDrainConfig{
+			Behavior: clusterv1.MachineDrainRuleDrainBehaviorSkip, Order: new(int32(5)),
+		}), "spec.drain.order"},
+		"a drain rule whose Pods have an order": {drainRule(clusterv1.MachineDrainRuleDrainConfig{
+			Behavior: clusterv1.MachineDrainRuleDrainBehaviorDrain, Order: new(int32(5)),
+		}), ""},
 		"a rollout by absence": {deployment(func(md *clusterv1.MachineDeployment) {
 			md.Spec.Rollout = rolling(intstr.FromString("0%"), intstr.FromString("10%"))
 		}), ""},
@@ -249,6 +259,40 @@ func TestCreationIsValidated(t *testing.T) {
 			}
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.field) {
 				t.Errorf("error is %v, want a refusal with %q", err, test.field)
+			}
+		})
+	}
+}
+
+// TestTaintsOfOthersAreRefused: what Kubernetes or the controllers set and remove themselves would be set and removed for ever.
+func TestTaintsOfOthersAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t, nil)
+	for key, refusal := range map[string]string{
+		"example.com/gpu":                                "",
+		"node-role.kubernetes.io/worker":                 "",
+		corev1.TaintNodeOutOfService:                     "",
+		clusterv1.NodeUninitializedTaint.Key:             "machine-controller sets and removes this taint itself",
+		clusterv1.NodeOutdatedRevisionTaint.Key:          "machine-controller sets and removes this taint itself",
+		corev1.TaintNodeNotReady:                         "Kubernetes sets and removes the taints of node.kubernetes.io itself",
+		"node.cloudprovider.kubernetes.io/uninitialized": "the cloud-controller-manager sets and removes",
+		"node-role.kubernetes.io/master":                 "has not used this taint since 1.25",
+		"node-role.kubernetes.io/control-plane":          "this taint is for control planes",
+	} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			taints := []clusterv1.MachineTaint{{Key: key, Effect: corev1.TaintEffectNoSchedule, Propagation: clusterv1.MachineTaintPropagationAlways}}
+			m, set, md := validMachine(w.namespace), validSet(w.namespace), validDeployment(w.namespace)
+			m.Spec.Taints, set.Spec.Template.Spec.Taints, md.Spec.Template.Spec.Taints = taints, taints, taints
+			for _, object := range []client.Object{m, set, md} {
+				want := refusal
+				if object == client.Object(m) && key == "node-role.kubernetes.io/control-plane" {
+					want = "" // a Machine may be one of a control plane
+				}
+				err := w.client.Create(t.Context(), object, client.DryRunAll)
+				if (err != nil) != (want != "") || (err != nil && (!strings.Contains(err.Error(), "taints[0].key:") || !strings.Contains(err.Error(), want))) {
+					t.Errorf("%T is created with %v, want %q", object, err, want)
+				}
 			}
 		})
 	}

@@ -76,6 +76,8 @@ func (y Sync) desired(current *corev1.Node, s State) *corev1.Node {
 	replace(node.Annotations, node.Annotations[clusterv1.AnnotationsFromMachineAnnotation], annotations, func(string) bool { return true })
 	node.Annotations[clusterv1.LabelsFromMachineAnnotation] = keyList(maps.Keys(labels))
 	node.Annotations[clusterv1.AnnotationsFromMachineAnnotation] = keyList(maps.Keys(annotations))
+	delete(node.Annotations, clusterv1.OwnerKindAnnotation)
+	delete(node.Annotations, clusterv1.OwnerNameAnnotation)
 	maps.Copy(node.Annotations, machineAnnotations(s))
 	node.Spec.Taints = desiredTaints(node, s, recorded)
 	return node
@@ -131,7 +133,7 @@ func desiredTaints(node *corev1.Node, s State, recorded map[string]bool) []corev
 	// Only before the first sync the annotation does not exist; afterwards it may be empty.
 	ownedBefore, initialized := node.Annotations[clusterv1.TaintsFromMachineAnnotation]
 	owned, initial := map[string]bool{}, map[string]bool{}
-	for _, taint := range s.Machine.Spec.Taints {
+	for _, taint := range syncedTaints(s.Machine) {
 		wanted := corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
 		if taint.Propagation == clusterv1.MachineTaintPropagationOnInitialization {
 			initial[taintID(wanted)] = true
@@ -157,6 +159,14 @@ func desiredTaints(node *corev1.Node, s State, recorded map[string]bool) []corev
 	return taints
 }
 
+// syncedTaints are the taints of a Machine without those that follow from its state: a Machine that was stored before the API server
+// refused them may list them.
+func syncedTaints(m *clusterv1.Machine) []clusterv1.MachineTaint {
+	return slices.DeleteFunc(slices.Clone(m.Spec.Taints), func(t clusterv1.MachineTaint) bool {
+		return t.Key == clusterv1.NodeUninitializedTaint.Key || t.Key == clusterv1.NodeOutdatedRevisionTaint.Key
+	})
+}
+
 // outdated reports whether the machine's MachineSet has been superseded.
 func outdated(s State) bool {
 	if s.MachineSet == nil || s.Deployment == nil {
@@ -173,7 +183,7 @@ func (y Sync) restricted(m *clusterv1.Machine) map[string]bool {
 			wanted[key] = true
 		}
 	}
-	for _, taint := range m.Spec.Taints {
+	for _, taint := range syncedTaints(m) {
 		if taint.Propagation != clusterv1.MachineTaintPropagationOnInitialization {
 			wanted[taintID(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = true
 		}

@@ -124,8 +124,15 @@ func TestDesiredAnnotations(t *testing.T) {
 		clusterv1.OwnerKindAnnotation:              "MachineSet",
 		clusterv1.OwnerNameAnnotation:              "s",
 	})
-	if diff := cmp.Diff(want, sync.desired(s.Node, s).Annotations); diff != "" {
+	s.Node = sync.desired(s.Node, s)
+	if diff := cmp.Diff(want, s.Node.Annotations); diff != "" {
 		t.Error(diff)
+	}
+	s.Machine.OwnerReferences = nil
+	delete(want, clusterv1.OwnerKindAnnotation)
+	delete(want, clusterv1.OwnerNameAnnotation)
+	if diff := cmp.Diff(want, sync.desired(s.Node, s).Annotations); diff != "" {
+		t.Errorf("after the Machine lost its owner: %s", diff)
 	}
 }
 
@@ -198,6 +205,12 @@ func TestDesiredTaints(t *testing.T) {
 			node:    []corev1.Taint{taint("a", "1")},
 			before:  done("a:NoSchedule"),
 			want:    []corev1.Taint{taint("a", "1")},
+		},
+		"does not put on what follows from the state": {
+			machine: []clusterv1.MachineTaint{
+				machineTaint(clusterv1.NodeUninitializedTaint.Key, "", always), machineTaint(clusterv1.NodeOutdatedRevisionTaint.Key, "", once),
+			},
+			node: []corev1.Taint{clusterv1.NodeUninitializedTaint},
 		},
 		"removes the taint of an outdated revision": {
 			node:   []corev1.Taint{clusterv1.NodeOutdatedRevisionTaint, taint("other", "")},
