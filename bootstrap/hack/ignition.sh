@@ -20,6 +20,6 @@ lib=$(dirname "$(find "$scratch/blkid" -name libblkid.so -print -quit)")
 ln -sf "$(basename "$(find "$scratch/blkid" -name 'libblkid.so.1.*' -print -quit)")" "$lib/libblkid.so.1" || true
 mkdir -p "${target%/*}"
 cd "$scratch/ignition"
-GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=1 CGO_CFLAGS="-I$scratch/blkid/usr/include" \
+GOFLAGS="${GOFLAGS-} -mod=mod" GOWORK=off CGO_ENABLED=1 CGO_CFLAGS="-I$scratch/blkid/usr/include" \
   CGO_LDFLAGS="-L$lib -L$(dirname "$(find "$scratch/blkid" -name 'libblkid.so.1.*' -print -quit)")" \
-  go build -trimpath -ldflags "-X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false" -o "$target" ./internal
+  go build -ldflags "-X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false" -o "$target" ./internal

@@ -135,7 +135,7 @@ func copied(t *testing.T) string {
 func run(t *testing.T, dir, name string, arguments ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, arguments...)
-	command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "DROVER_SOAK_LIFECYCLES=5")
+	command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "DROVER_SOAK_LIFECYCLES=5")
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		command.Env = append(command.Env, "KUBEBUILDER_ASSETS="+filepath.Join(repository(t), "bin", "k8s"))
 	}
