@@ -19,21 +19,15 @@ const compressFrom = 1024
 // writeFile is one entry of the write_files module.
 type writeFile struct {
 	Path        string `yaml:"path"`
-	Owner       string `yaml:"owner,omitempty"`
 	Permissions string `yaml:"permissions"`
 	Encoding    string `yaml:"encoding,omitempty"`
 	Content     string `yaml:"content"`
-
-	// Defer writes the file after users and packages exist.
-	Defer bool `yaml:"defer,omitempty"`
 }
 
 func encode(f node.File) writeFile {
-	w := writeFile{
-		Path:        f.Path,
-		Owner:       f.Owner,
-		Permissions: fmt.Sprintf("%04o", f.Mode.Perm()|f.Mode&0o7000),
-		Defer:       f.Deferred(),
+	w := writeFile{Path: f.Path, Permissions: fmt.Sprintf("%04o", f.Mode.Perm()|f.Mode&0o7000)}
+	if staged := f.Staged(); staged != "" {
+		w.Path, w.Permissions = staged, "0600"
 	}
 	switch {
 	case f.Jinja:

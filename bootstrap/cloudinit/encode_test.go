@@ -86,24 +86,26 @@ func decode(t *testing.T, f writeFile) string {
 func TestEncodeWritesModeAndOwner(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		mode  fs.FileMode
-		owner string
-		want  writeFile
+		mode        fs.FileMode
+		path, owner string
+		want        writeFile
 	}{
-		"a mode has four digits":                 {0o44, "", writeFile{Permissions: "0044"}},
-		"an executable file":                     {0o755, "", writeFile{Permissions: "0755"}},
-		"the bits beside the permissions":        {0o6750, "", writeFile{Permissions: "6750"}},
-		"root exists from the start":             {0o600, "root", writeFile{Permissions: "0600", Owner: "root"}},
-		"so does its group":                      {0o600, "root:root", writeFile{Permissions: "0600", Owner: "root:root"}},
-		"a user may be created first":            {0o600, "app", writeFile{Permissions: "0600", Owner: "app", Defer: true}},
-		"and so may a group":                     {0o600, "root:app", writeFile{Permissions: "0600", Owner: "root:app", Defer: true}},
-		"the type of a file is not a permission": {0o600 | fs.ModeDir, "", writeFile{Permissions: "0600"}},
-		"a file that only root may execute":      {0o700, "", writeFile{Permissions: "0700"}},
+		"a mode has four digits":                 {0o44, "/a", "", writeFile{Path: "/a", Permissions: "0044"}},
+		"an executable file":                     {0o755, "/a", "", writeFile{Path: "/a", Permissions: "0755"}},
+		"the bits beside the permissions":        {0o6750, "/a", "", writeFile{Path: "/a", Permissions: "6750"}},
+		"root exists from the start":             {0o644, "/a", "root", writeFile{Path: "/a", Permissions: "0644"}},
+		"so does its group":                      {0o644, "/a", "root:root", writeFile{Path: "/a", Permissions: "0644"}},
+		"a user may be created first":            {0o644, "/a", "app", writeFile{Path: "/opt/drover/files/a", Permissions: "0600"}},
+		"and so may a group":                     {0o644, "/a", "root:app", writeFile{Path: "/opt/drover/files/a", Permissions: "0600"}},
+		"a reboot may empty /tmp":                {0o644, "/tmp/a", "", writeFile{Path: "/opt/drover/files/tmp/a", Permissions: "0600"}},
+		"it does not empty a folder like it":     {0o644, "/tmpfiles/a", "", writeFile{Path: "/tmpfiles/a", Permissions: "0644"}},
+		"the type of a file is not a permission": {0o600 | fs.ModeDir, "/a", "", writeFile{Path: "/a", Permissions: "0600"}},
+		"a file that only root may execute":      {0o700, "/a", "", writeFile{Path: "/a", Permissions: "0700"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.want.Path, test.want.Content = "/a", "x\n"
-			got := encode(node.File{Path: "/a", Mode: test.mode, Owner: test.owner, Content: []byte("x\n")})
+			test.want.Content = "x\n"
+			got := encode(node.File{Path: test.path, Mode: test.mode, Owner: test.owner, Content: []byte("x\n")})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

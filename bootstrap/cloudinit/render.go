@@ -8,7 +8,6 @@ package cloudinit
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,25 +21,11 @@ type config struct {
 	Hostname         string          `yaml:"hostname,omitempty"`
 	PreserveHostname *bool           `yaml:"preserve_hostname,omitempty"`
 	PreferFQDN       *bool           `yaml:"prefer_fqdn_over_hostname,omitempty"`
-	BootCmd          [][]string      `yaml:"bootcmd,omitempty"`
-	Subscription     *rhSubscription `yaml:"rh_subscription,omitempty"`
-	Upgrade          bool            `yaml:"package_upgrade,omitempty"`
-	RebootIfRequired bool            `yaml:"package_reboot_if_required,omitempty"`
-	Packages         []string        `yaml:"packages,omitempty"`
 	Users            []any           `yaml:"users,omitempty"`
 	DiskSetup        map[string]disk `yaml:"disk_setup,omitempty"`
 	FSSetup          []filesystem    `yaml:"fs_setup,omitempty"`
 	WriteFiles       []writeFile     `yaml:"write_files"`
 	RunCmd           [][]string      `yaml:"runcmd"`
-}
-
-type rhSubscription struct {
-	ActivationKey string `yaml:"activation-key,omitempty"`
-	Organization  any    `yaml:"org,omitempty"`
-	Username      string `yaml:"username,omitempty"`
-	Password      string `yaml:"password,omitempty"`
-	Server        string `yaml:"server-hostname,omitempty"`
-	ContentURL    string `yaml:"rhsm-baseurl,omitempty"`
 }
 
 type user struct {
@@ -69,18 +54,9 @@ type filesystem struct {
 // Render writes the Node as cloud-config.
 func Render(n *node.Node) ([]byte, error) {
 	c := config{
-		Hostname:         n.Hostname,
-		Upgrade:          n.Upgrade,
-		RebootIfRequired: n.Upgrade,
-		Packages:         n.Packages,
-		Users:            users(n.Users),
-		RunCmd:           [][]string{{node.ScriptFile}},
-	}
-	for _, command := range n.Early {
-		c.BootCmd = append(c.BootCmd, []string{"sh", "-c", command})
-	}
-	if s := n.Subscription; s != nil {
-		c.Subscription = &rhSubscription{s.ActivationKey, organization(s.Organization), s.Username, s.Password, s.Server, s.ContentURL}
+		Hostname: n.Hostname,
+		Users:    users(n.Users),
+		RunCmd:   [][]string{{node.ScriptFile}},
 	}
 	for _, d := range n.Disks {
 		c.addDisk(d)
@@ -150,17 +126,6 @@ func (c *config) addDisk(d node.Disk) {
 		c.DiskSetup[d.Device] = disk{TableType: "gpt", Layout: true}
 	}
 	c.FSSetup = append(c.FSSetup, filesystem{Device: d.Device, Partition: "auto", Filesystem: d.Filesystem, Label: d.Label})
-}
-
-// organization is a number for Red Hat's own service, where cloud-init has to have one, and a name for Satellite.
-func organization(s string) any {
-	if s == "" {
-		return nil
-	}
-	if number, err := strconv.Atoi(s); err == nil {
-		return number
-	}
-	return s
 }
 
 // users keeps the image's default user, which cloud-init would drop when others are named.

@@ -63,20 +63,6 @@ func TestModulesOfANode(t *testing.T) {
 			&node.Node{Hostname: "m.1"},
 			map[string]any{"hostname": "m.1", "preserve_hostname": false, "prefer_fqdn_over_hostname": true},
 		},
-		"packages": {&node.Node{Packages: []string{"jq", "nfs-common"}}, map[string]any{"packages": []any{"jq", "nfs-common"}}},
-		"an upgrade, which may need a new kernel": {
-			&node.Node{Upgrade: true}, map[string]any{"package_upgrade": true, "package_reboot_if_required": true},
-		},
-		"a subscription of Red Hat, whose organization is a number": {
-			&node.Node{Subscription: &node.Subscription{Organization: "0012", ActivationKey: "key"}},
-			map[string]any{"rh_subscription": map[string]any{"activation-key": "key", "org": 12}},
-		},
-		"a subscription of a Satellite server": {
-			&node.Node{Subscription: &node.Subscription{Organization: "Acme", ActivationKey: "key", Server: "satellite", ContentURL: "https://satellite/pulp"}},
-			map[string]any{"rh_subscription": map[string]any{
-				"activation-key": "key", "org": "Acme", "server-hostname": "satellite", "rhsm-baseurl": "https://satellite/pulp",
-			}},
-		},
 		"users beside the default one, without passwords": {
 			&node.Node{Users: []node.User{
 				{Name: "ops", Groups: []string{"adm", "sudo"}, Sudo: "ALL=(ALL) NOPASSWD:ALL", Shell: "/bin/bash", SSHAuthorizedKeys: []string{"ssh-ed25519 A"}},
@@ -137,8 +123,8 @@ func TestUnitsBecomeFiles(t *testing.T) {
 func TestOnlyTemplatesAreEvaluated(t *testing.T) {
 	t.Parallel()
 	n := &node.Node{
-		Hostname: "m-{{ 1 }}", Packages: []string{"{% x %}"},
-		Users: []node.User{{Name: "ops", Shell: "/bin/{# c #}"}},
+		Hostname: "m-{{ 1 }}",
+		Users:    []node.User{{Name: "ops", Groups: []string{"{% x %}"}, Shell: "/bin/{# c #}"}},
 		Files: []node.File{
 			{Path: "/template", Mode: 0o600, Content: []byte("id={{ v1.instance_id }}\n"), Jinja: true},
 			{Path: "/plain-{{ 2 }}", Mode: 0o600, Content: []byte("x\n")},
@@ -167,15 +153,6 @@ func TestOnlyTemplatesAreEvaluated(t *testing.T) {
 	}
 	if text := string(out); strings.Contains(text, "jinja") || !strings.Contains(text, "m-{{ 1 }}") {
 		t.Error("without a template the document is one, or is shielded")
-	}
-}
-
-func TestOrganization(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]any{"123": 123, "Acme": "Acme", "12a": "12a", "-5": -5, "": nil} {
-		if got := organization(text); got != want {
-			t.Errorf("%q becomes %v, want %v", text, got, want)
-		}
 	}
 }
 

@@ -40,9 +40,6 @@ WantedBy=multi-user.target
 
 // Render writes the Node as an Ignition configuration.
 func Render(n *node.Node) ([]byte, error) {
-	if len(n.Packages) > 0 || n.Upgrade || n.Subscription != nil {
-		return nil, fmt.Errorf("writing Ignition configuration: it cannot install packages")
-	}
 	config := types.Config{Ignition: types.Ignition{Version: types.MaxVersion.String()}}
 	for _, d := range n.Disks {
 		addDisk(&config.Storage, d)

@@ -219,9 +219,6 @@ func TestRenderRefuses(t *testing.T) {
 		node *node.Node
 		want string
 	}{
-		"packages":             {&node.Node{Packages: []string{"jq"}}, "it cannot install packages"},
-		"an upgrade":           {&node.Node{Upgrade: true}, "it cannot install packages"},
-		"a subscription":       {&node.Node{Subscription: &node.Subscription{}}, "it cannot install packages"},
 		"a template":           {&node.Node{Files: []node.File{{Path: "/a", Jinja: true}}}, "it cannot fill in the expressions of /a"},
 		"a template of a unit": {&node.Node{Units: []node.Unit{{Name: "a.service", Jinja: true}}}, "it cannot fill in the expressions of a.service"},
 		"a relative path":      {&node.Node{Files: []node.File{{Path: "a"}}}, "path not absolute"},

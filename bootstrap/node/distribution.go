@@ -26,10 +26,10 @@ type distribution struct {
 	// setup are shell commands that prepare the host.
 	setup []string
 
-	// modules is a shell command that installs the kernel modules that its images may lack; empty is none.
+	// modules are shell commands that install the kernel modules that its images may lack; empty is none.
 	modules string
 
-	// packages are the shell functions upgrade_packages and install_packages; empty is none.
+	// packages are the shell functions upgrade_packages and install_packages; empty is an operating system without packages.
 	packages string
 
 	// tools is a shell command that installs what its images may lack; empty is none.
@@ -47,12 +47,9 @@ type distribution struct {
 	// metadata is a file of environment variables about the instance, for formats without jinja; empty is none.
 	metadata string
 
-	// trustFile is where additional certificate authorities belong, trustCommand adds them to the host's bundle.
+	// trustFile is where additional certificate authorities belong, trustCommand adds them to the host's bundle: before its tools
+	// are installed.
 	trustFile, trustCommand string
-
-	// trustEarly has the package manager trust the file where the host may not have the program of trustCommand yet; empty is
-	// trustCommand.
-	trustEarly string
 
 	// packageProxy is a shell command that has packages installed through a proxy.
 	packageProxy func(bootstrapv1.Proxy) string

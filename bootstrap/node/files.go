@@ -4,13 +4,16 @@
 package node
 
 import (
+	"cmp"
 	"encoding/base64"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/node/quote"
 )
 
 // untouchable are files and folders whose replacement leaves a host that cannot boot, be logged in to or join.
@@ -20,7 +23,22 @@ var untouchable = []string{
 	// A kubelet that has these does not join again.
 	kubeletKubeconfig, "/var/lib/kubelet/pki",
 	nodeIPFile, preparedFile,
+	stagedFolder,
 }
+
+// stagedFolder has the files that the script copies to their paths, below these.
+const stagedFolder = scriptFolder + "/files"
+
+// placeFunction does so. Folders that are missing belong to the owner of the file, as those that cloud-init makes since 23.1.
+const placeFunction = `place() { # path, owner, mode
+  local made=$1
+  until [ -e "${made%/*}/" ]; do made=${made%/*}; done
+  mkdir -p "${1%/*}"
+  cp ` + stagedFolder + `"$1" "$1"
+  if ! chown "$2" "$1"; then echo "bootstrap: spec.files: the owner $2 of $1 does not exist" >&2; exit 1; fi
+  if [ "$made" != "$1" ]; then chown -R "$2" "$made"; fi
+  chmod "$3" "$1"
+}`
 
 // folders are on every host: no file can be in their place.
 var folders = []string{
@@ -45,6 +63,20 @@ func addFiles(n *Node, os distribution, in Input) error {
 		n.Files = append(n.Files, File{Path: f.Path, Owner: f.Owner, Mode: mode, Content: content})
 	}
 	return nil
+}
+
+// placements put the files in their places that cloud-init has written elsewhere.
+func placements(n *Node, os distribution) []string {
+	var commands []string
+	for _, f := range n.Files {
+		if os.format == bootstrapv1.CloudConfig && f.Staged() != "" {
+			commands = append(commands, fmt.Sprintf("place %s %s %04o", quote.Shell(f.Path), quote.Shell(cmp.Or(f.Owner, "root:root")), f.Mode))
+		}
+	}
+	if len(commands) > 0 {
+		commands = append([]string{placeFunction}, commands...)
+	}
+	return commands
 }
 
 // checkPath refuses to replace what the host needs. It returns what is wrong.

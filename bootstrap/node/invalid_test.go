@@ -118,6 +118,7 @@ func TestDescribeNamesTheInvalidField(t *testing.T) {
 		}, "spec.trustedCAs"},
 		"file twice":                            {"ubuntu", files("/etc/a", "/etc/a"), "spec.files[1].path"},
 		"file of ours":                          {"ubuntu", files("/opt/drover/bootstrap.sh"), "spec.files[0].path"},
+		"file where others wait":                {"ubuntu", files("/opt/drover/files/etc/a"), "spec.files[0].path"},
 		"folder of ours":                        {"ubuntu", files("/etc/kubernetes"), "spec.files[0].path"},
 		"file below a file":                     {"ubuntu", files("/etc/a", "/etc/a/b"), "spec.files[1].path"},
 		"file the host needs":                   {"ubuntu", files("/etc/passwd"), "spec.files[0].path"},

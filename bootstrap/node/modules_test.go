@@ -19,7 +19,8 @@ mkdir -p bin opt/bin etc/sysctl.d run
 tool() { printf '#!/bin/bash\n%s\n' "$2" >bin/$1; chmod +x bin/$1; }
 tool modprobe 'case "$*" in *br_netfilter*) [ -e has-modules ] || { echo "modprobe: FATAL: Module br_netfilter not found" >&2; exit 1; } ;; esac'
 tool rpm 'for kernel in 6.12.0-124.el10 6.12.0-130.el10; do format=${4//%{VERSION\}/${kernel%-*}}; format=${format//%{RELEASE\}/${kernel#*-}}; printf "${format//%{ARCH\}/x86_64}"; done'
-tool dnf 'echo "dnf $*" >>log; [ -e repository ] && touch has-modules; true'
+tool dnf 'echo "dnf $*" >>log; [ ! -e down ] || { rm down; exit 1; }; [ -e repository ] && touch has-modules; true'
+tool sleep true
 for name in systemctl sysctl swapoff setenforce update-ca-trust; do tool $name 'echo "${0##*/}" >>log'; done
 `
 
@@ -33,6 +34,7 @@ func TestKernelModulesThatAnImageLacksAreInstalled(t *testing.T) {
 		}{
 			"an image that lacks them":                      {"touch repository", install, true},
 			"an image that lacks them, and no repository":   {"", install, false},
+			"a mirror that does not answer at first":        {"touch repository down", install, true},
 			"an image that has them, as those of release 9": {"touch has-modules", "", true},
 		} {
 			t.Run(string(system)+", "+name, func(t *testing.T) {
@@ -44,7 +46,7 @@ func TestKernelModulesThatAnImageLacksAreInstalled(t *testing.T) {
 				in.Spec.TrustedCAs = string(authority)
 				n := describe(t, in)
 				n.kubelet, n.Services = "", nil
-				script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/").Replace(string(n.script()))
+				script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "/var/lib/", root+"/var/lib/").Replace(string(n.script()))
 				command := exec.CommandContext(t.Context(), "bash", "-c", "set -euo pipefail\n"+enterprise10+c.image+"\n"+script)
 				command.Dir, command.Env = root, []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")}
 				out, err := command.CombinedOutput()

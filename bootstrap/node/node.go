@@ -17,18 +17,6 @@ type Node struct {
 	// Hostname is the name to give the host; empty keeps the name that the infrastructure gives it.
 	Hostname string
 
-	// Packages are packages of the operating system to install first.
-	Packages []string
-
-	// Upgrade brings all packages up to date first.
-	Upgrade bool
-
-	// Early are shell commands of the first stage of each boot, before packages are installed and files are written.
-	Early []string
-
-	// Subscription registers the host before packages are installed; nil does not.
-	Subscription *Subscription
-
 	// Users are the users to create.
 	Users []User
 
@@ -53,7 +41,7 @@ type Node struct {
 	// Version is the version of Kubernetes that the host should run; empty is not checked.
 	Version string
 
-	// Setup are shell commands of the operating system that prepare the host, before everything else.
+	// Setup are shell commands that prepare the host, before everything else: packages, and what the operating system needs.
 	Setup []string
 
 	// TimeServices are units that synchronise the clock. The first that the host has is enabled and restarted before the
@@ -65,6 +53,9 @@ type Node struct {
 
 	// PreCommands and PostCommands are the operator's commands before and after the services start.
 	PreCommands, PostCommands []string
+
+	// subscription registers the host before packages are installed; nil does not.
+	subscription *subscription
 
 	// kubelet is the path of the kubelet.
 	kubelet string
@@ -88,8 +79,14 @@ type File struct {
 	Jinja bool
 }
 
-// Deferred reports whether the file is written late, because users and packages that are made before may own it.
-func (f File) Deferred() bool { return f.Owner != "" && f.Owner != "root" && f.Owner != "root:root" }
+// Staged is where cloud-init writes a file that the script copies to its path later: one that users and packages may own, which
+// exist by then, and one below /tmp, which the reboot after an upgrade may empty. It is empty for other files.
+func (f File) Staged() string {
+	if (f.Owner == "" || f.Owner == "root" || f.Owner == "root:root") && !strings.HasPrefix(f.Path, "/tmp/") {
+		return ""
+	}
+	return stagedFolder + f.Path
+}
 
 // Unit is a systemd unit, or drop-ins for one that the image has.
 type Unit struct {
@@ -192,8 +189,6 @@ func Describe(in Input) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		Packages:     in.Spec.Packages,
-		Upgrade:      in.Spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot,
 		Version:      in.Version,
 		Users:        users(in.Spec.Users),
 		Modules:      []string{"overlay", "br_netfilter"},
@@ -224,13 +219,10 @@ func Describe(in Input) (*Node, error) {
 		addTime,       // time servers
 		addNetworkd,   // what systemd-networkd leaves alone
 		addTrustedCAs, // the operator's certificate authorities
-		addModules,    // kernel modules that images lack
 		addHealthCheck,
 		addOwn,      // what only this operating system has
-		addPackages, // what cloud-init may not have installed
-		addEarly,    // what packages and subscriptions need before them
 		addFiles,    // the operator's files, last: they may not replace others
-		addOwners,   // of these files
+		addPackages, // what the script does first, with these files
 	} {
 		if err := part(n, os, in); err != nil {
 			return nil, err

@@ -165,9 +165,9 @@ func (n *Node) writeNodeIP(line func(string, ...any)) {
 		return
 	}
 	line("report Running NodeIP")
-	line("wait=1")
+	line("wait=1 end=$(($(now) + 1800))")
 	line("until %s; do", nodeIPScript)
-	line("  if [ $SECONDS -ge 1800 ]; then exit 1; fi")
+	line("  if [ \"$(now)\" -ge $end ]; then exit 1; fi")
 	line("  report Retrying NodeIP")
 	line("  sleep $wait")
 	line("  wait=$((wait < 30 ? wait * 2 : wait))")

@@ -194,13 +194,13 @@ func TestBootstrapWaitsForTheAddressesOfTheNode(t *testing.T) {
 	const retried = "drover-bootstrap: state=Running step=NodeIP\nno address\ndrover-bootstrap: state=Retrying step=NodeIP\nsleep 1\nno address\n"
 	for name, c := range map[string]struct{ pause, want string }{
 		"it finds them at last":         {"", retried + "drover-bootstrap: state=Retrying step=NodeIP\nsleep 2\nfound\n"},
-		"it reports what was not found": {"SECONDS=1800", retried + "drover-bootstrap: state=Failed step=NodeIP\n"},
+		"it reports what was not found": {"passed=5800", retried + "drover-bootstrap: state=Failed step=NodeIP\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			script := filepath.Join(t.TempDir(), "node-ip.sh")
 			must(t, os.WriteFile(script, []byte("#!/bin/bash\necho x >>$0.runs\nif [ $(wc -l <$0.runs) -lt 3 ]; then echo 'no address' >&2; exit 1; fi\n"), 0o755))
-			out, err := bash(t, reportFunction+"\nsleep() { echo sleep $1 >&2; "+c.pause+"\n}\nreport Running NodeIP\n"+strings.Replace(part, nodeIPScript, script, 1)+"echo found\n")
+			out, err := bash(t, reportFunction+clock+"sleep() { echo sleep $1 >&2; "+c.pause+"\n}\nreport Running NodeIP\n"+strings.Replace(part, nodeIPScript, script, 1)+"echo found\n")
 			if out != c.want || (err != nil) != (c.pause != "") {
 				t.Errorf("%v (-want +got):\n%s", err, cmp.Diff(c.want, out))
 			}

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -11,12 +12,12 @@ import (
 	"drover.io/bootstrap/node/quote"
 )
 
-// retryFunction repeats a command until the script has run for 30 minutes, with pauses of 10 to 80 seconds: a mirror may be down,
-// and the unattended update that images start at boot locks apt.
+// retryFunction repeats a command for 30 minutes, with pauses of 10 to 80 seconds: a mirror may be down, and the unattended update
+// that images start at boot locks apt.
 const retryFunction = `retry() { # what it is, command
-  local wait=10
+  local wait=10 end=$(($(now) + 1800))
   until "${@:2}"; do
-    if [ $SECONDS -ge 1800 ]; then echo "bootstrap: $1 did not succeed within 30 minutes" >&2; return 1; fi
+    if [ "$(now)" -ge "$end" ]; then echo "bootstrap: $1 did not succeed within 30 minutes" >&2; return 1; fi
     report Retrying OperatingSystem
     sleep $wait
     wait=$((wait < 80 ? wait * 2 : wait))
@@ -25,15 +26,16 @@ const retryFunction = `retry() { # what it is, command
 
 // aptFunctions leave packages alone that are installed, for which no network is needed. Configuration that was written before its
 // package was installed stays. By default apt-get update ends without an error where a mirror does not answer, and an upgrade
-// then does nothing.
+// then does nothing. What a reboot has interrupted is completed first: until then apt-get refuses to install anything.
 const aptFunctions = `apt() { DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes --option Dpkg::Options::=--force-confold "$@"; }
-upgrade_packages() { apt --option APT::Update::Error-Mode=any update && apt dist-upgrade; }
+complete_packages() { DEBIAN_FRONTEND=noninteractive dpkg --force-confold --configure -a || apt --fix-broken install; }
+upgrade_packages() { apt --option APT::Update::Error-Mode=any update && complete_packages && apt dist-upgrade; }
 install_packages() { # names, with =version or without
   local name
   for name; do
     case $(dpkg-query --show --showformat '${db:Status-Status}=${Version}=' "${name%%=*}" 2>/dev/null) in
       "installed${name#"${name%%=*}"}="*) ;;
-      *) apt update && apt install "$@"; return ;;
+      *) apt update && complete_packages && apt install "$@"; return ;;
     esac
   done
 }`
@@ -47,50 +49,72 @@ install_packages() { # names, with a version or without, or of what packages pro
   done
 }`
 
-// addPackages registers the host, and upgrades and installs packages, where cloud-init has not: it tries once, and goes on after
-// a failure.
+// addPackages has the script begin with what needs a mirror, and with the files whose owners a package may create. cloud-init could
+// do most of that before the script, but only at one boot, and it would go on after a failure. Where the boot ends in between, by
+// an upgrade or not, the script is run again at the next one.
 func addPackages(n *Node, os distribution, in Input) error {
+	var trust []string
+	if in.Spec.TrustedCAs != "" {
+		trust = append(trust, os.trustCommand)
+	}
+	install, err := installation(n, os, in)
+	if err != nil {
+		return err
+	}
+	files := placements(n, os)
+	if len(install) > 0 {
+		trust = append(trust, runAgain)
+		files = append(files, "mkdir -p "+path.Dir(ranFile), "touch "+ranFile)
+	}
+	n.Setup = slices.Concat(trust, install, files, n.Setup)
+	return nil
+}
+
+// installation registers the host, and upgrades and installs packages.
+func installation(n *Node, os distribution, in Input) ([]string, error) {
+	packages, upgrades := in.Spec.Packages, in.Spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot
 	var commands []string
-	if in.Spec.TrustedCAs != "" && os.trustEarly != "" {
-		commands = append(commands, os.trustEarly)
+	if len(packages) > 0 || upgrades || n.subscription != nil {
+		access, err := repositoryAccess(n, os, in.Spec.Proxy)
+		if err != nil {
+			return nil, err
+		}
+		commands = append(commands, access...)
 	}
-	if n.Subscription != nil {
-		commands = append(commands, "register() { "+n.Subscription.register()+"; }", "retry 'the registration of the host' register")
-	}
-	if len(n.Packages) > 0 || n.Upgrade || os.tools != "" {
+	if len(packages) > 0 || upgrades || os.tools != "" {
 		commands = append(commands, os.packages)
 	}
 	if os.tools != "" {
 		commands = append(commands, os.tools)
 	}
-	if n.Upgrade {
+	if upgrades {
 		commands = append(commands, strings.Replace(upgradeOnce, "REASON", os.rebootPackage, 1))
 	}
-	if len(n.Packages) > 0 {
+	if len(packages) > 0 {
 		command := "retry 'the installation of packages' install_packages"
-		for _, name := range n.Packages {
+		for _, name := range packages {
 			command += " " + quote.Shell(name)
 		}
 		commands = append(commands, command)
 	}
-	if len(commands) > 0 {
-		n.Setup = slices.Concat([]string{retryFunction}, commands, n.Setup)
+	if os.modules != "" {
+		commands = append(commands, os.modules)
 	}
-	return nil
+	if len(commands) > 0 {
+		commands = append([]string{retryFunction}, commands...)
+	}
+	return commands, nil
 }
 
-// addOwners fails where cloud-init has not written a file, or not for its owner: it ends with the first one of these files whose
-// owner does not exist.
-func addOwners(n *Node, os distribution, _ Input) error {
-	if os.format != bootstrapv1.CloudConfig {
-		return nil
+// repositoryAccess registers the host, and has what downloads packages use the proxy.
+func repositoryAccess(n *Node, os distribution, proxy bootstrapv1.Proxy) ([]string, error) {
+	var commands []string
+	if proxy.HTTP != "" || proxy.HTTPS != "" {
+		commands = append(commands, os.packageProxy(proxy))
 	}
-	for _, f := range n.Files {
-		if !f.Deferred() {
-			continue
-		}
-		message := "bootstrap: spec.files: " + f.Path + " is not there, or " + f.Owner + " does not exist"
-		n.Setup = append(n.Setup, "if ! chown "+quote.Shell(f.Owner)+" "+quote.Shell(f.Path)+"; then echo "+quote.Shell(message)+" >&2; exit 1; fi")
+	if n.subscription == nil {
+		return commands, nil
 	}
-	return nil
+	registration, err := n.subscription.commands(proxy)
+	return append(commands, registration...), err
 }

@@ -145,11 +145,16 @@ func (n *Node) writeJoin(line func(string, ...any)) {
 }
 
 // reportFunction writes the state of the bootstrap to the console, in lines that a provider of infrastructure reads there:
-// docs/contracts/console.md. The last line of a bootstrap that ends is Succeeded or Failed.
+// docs/contracts/console.md. The last line of a bootstrap that ends is Succeeded or Failed. With it is the clock of all steps.
 const reportFunction = `step=System
 report() { # state, step
   step=$2
   echo "drover-bootstrap: state=$1 step=$2" >&2
+}
+now() { # seconds since the boot, which do not jump when the clock is set
+  local uptime
+  read -r uptime _ </proc/uptime
+  echo "${uptime%.*}"
 }
 trap 'echo "bootstrap: line $LINENO ended with status $?" >&2' ERR
 trap '[ $? = 0 ] || report Failed "$step"' EXIT`
@@ -202,22 +207,22 @@ func (n *Node) hasFile(path string) bool {
 	return false
 }
 
-// fetchFunction downloads a file. What can pass, such as a server that does not answer, is tried again until the script has
-// run for 30 minutes, with pauses of 1 to 32 seconds.
+// fetchFunction downloads a file. What can pass, such as a server that does not answer, is tried again for 30 minutes, with
+// pauses of 1 to 32 seconds.
 const fetchFunction = `case $(uname -m) in
   x86_64) arch=amd64 ;;
   aarch64) arch=arm64 ;;
   *) arch=$(uname -m) ;;
 esac
 fetch() { # URL, SHA-256, file: nothing unverified is ever put in place
-  local code wait=1
+  local code wait=1 end=$(($(now) + 1800))
   mkdir -p "${3%/*}"
   until code=$(curl --fail --location --silent --show-error --connect-timeout 10 --speed-limit 1024 --speed-time 60 --globoff --write-out '%{http_code}' --output "$3.part" --url "$1"); do
     case $code in
       408 | 429) ;;
       4??) echo "bootstrap: $1: the server answers $code, which does not pass" >&2; return 1 ;;
     esac
-    if [ $SECONDS -ge 1800 ]; then echo "bootstrap: $1 was not downloaded within 30 minutes" >&2; return 1; fi
+    if [ "$(now)" -ge "$end" ]; then echo "bootstrap: $1 was not downloaded within 30 minutes" >&2; return 1; fi
     report Retrying Downloads
     sleep $wait
     wait=$((wait < 30 ? wait * 2 : wait))

@@ -23,9 +23,12 @@ const (
 	registeredHere = "/var/lib/cloud/instance/drover-subscription"
 )
 
-// Subscription registers a host with Red Hat or with a Satellite server, by an activation key or by a user.
-type Subscription struct {
+// subscription registers a host with Red Hat or with a Satellite server, by an activation key or by a user.
+type subscription struct {
 	Organization, ActivationKey, Username, Password, Server, ContentURL string
+
+	// Unregisters is true where the host unregisters itself.
+	Unregisters bool
 }
 
 // A registration takes at most these seconds, and then some until it is killed. Both are less than the TimeoutStartSec of the
@@ -69,15 +72,17 @@ func subscribe(n *Node, in Input) error {
 	if s == (bootstrapv1.RHELSubscription{}) {
 		return nil
 	}
-	n.Subscription = &Subscription{Organization: s.Organization, Server: s.Server, ContentURL: s.ContentURL}
+	n.subscription = &subscription{
+		Organization: s.Organization, Server: s.Server, ContentURL: s.ContentURL, Unregisters: s.Unregister != bootstrapv1.RHELUnregisterNever,
+	}
 	for _, secret := range []struct {
 		field string
 		from  bootstrapv1.SecretKeyReference
 		value *string
 	}{
-		{"activationKeyFrom", s.ActivationKeyFrom, &n.Subscription.ActivationKey},
-		{"usernameFrom", s.UsernameFrom, &n.Subscription.Username},
-		{"passwordFrom", s.PasswordFrom, &n.Subscription.Password},
+		{"activationKeyFrom", s.ActivationKeyFrom, &n.subscription.ActivationKey},
+		{"usernameFrom", s.UsernameFrom, &n.subscription.Username},
+		{"passwordFrom", s.PasswordFrom, &n.subscription.Password},
 	} {
 		if secret.from.Name == "" {
 			continue
@@ -94,31 +99,45 @@ func subscribe(n *Node, in Input) error {
 	if byKey == byUser {
 		return invalid("spec.rhel.subscription", "set either organization and activationKeyFrom, or usernameFrom and passwordFrom")
 	}
-	if s.Unregister != bootstrapv1.RHELUnregisterNever {
+	if n.subscription.Unregisters {
 		unregister(n)
 	}
 	return nil
 }
 
-// unregister has the host unregister itself, if the image was not registered before cloud-init did it.
+// unregister has the host unregister itself, if the image was not registered before the script did it.
 func unregister(n *Node) {
-	n.Early = append(n.Early, "[ -e "+consumerCertificate+" ] || touch "+registeredHere)
-	script := strings.Replace(keepSubscription, "REGISTER", n.Subscription.register(), 1)
+	script := strings.Replace(keepSubscription, "REGISTER", n.subscription.register(), 1)
 	n.Files = append(n.Files, File{Path: subscriptionScript, Mode: 0o700, Content: []byte(script)})
 	n.Units = append(n.Units, Unit{Name: subscriptionUnit, Content: subscriptionService})
 	n.Services = append(n.Services, subscriptionUnit)
 }
 
-// register is a shell command that registers a host that is not registered, with the arguments that cloud-init gives
-// subscription-manager.
-func (s *Subscription) register() string {
+// commands register the host, by the proxy where there is one.
+func (s *subscription) commands(proxy bootstrapv1.Proxy) ([]string, error) {
+	var commands []string
+	if proxy.HTTP != "" || proxy.HTTPS != "" {
+		config, err := subscriptionProxy(proxy)
+		if err != nil {
+			return nil, err
+		}
+		commands = append(commands, config)
+	}
+	if s.Unregisters {
+		commands = append(commands, "[ -e "+consumerCertificate+" ] || touch "+registeredHere)
+	}
+	return append(commands, "register() { "+s.register()+"; }", "retry 'the registration of the host' register"), nil
+}
+
+// register is a shell command that registers a host that is not registered.
+func (s *subscription) register() string {
 	all := []string{"[ -e", consumerCertificate, "] || timeout --kill-after=" + registerKill, registerTimeout, "subscription-manager register"}
 	for _, a := range [][2]string{
 		{"--activationkey=", s.ActivationKey}, {"--org=", s.Organization}, {"--username=", s.Username}, {"--password=", s.Password},
 		{"--baseurl=", s.ContentURL}, {"--serverurl=", s.Server},
 	} {
 		if a[1] != "" {
-			all = append(all, quote.Shell(a[0]+a[1]))
+			all = append(all, a[0]+quote.Shell(a[1]))
 		}
 	}
 	return strings.Join(all, " ")

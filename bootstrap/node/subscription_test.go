@@ -77,7 +77,9 @@ func TestHostUnregistersItselfWhenItIsPoweredOff(t *testing.T) {
 				}
 			}
 			certificate(c.image)
-			if out, err := bash(t, at.Replace(n.Early[0])); err != nil {
+			commands, err := n.subscription.commands(bootstrapv1.Proxy{})
+			must(t, err)
+			if out, err := bash(t, at.Replace(commands[0])); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if certificate(c.registered); c.image && !c.registered {
@@ -146,10 +148,10 @@ func contentOf(t *testing.T, n *Node, path string) string {
 func TestSubscriptionMayStay(t *testing.T) {
 	t.Parallel()
 	n := subscribed(t, bootstrapv1.RHELSubscription{Organization: "1", ActivationKeyFrom: keyRef, Unregister: bootstrapv1.RHELUnregisterNever})
-	if len(n.Early) > 0 || n.hasFile(subscriptionScript) || slices.Contains(n.Services, subscriptionUnit) {
-		t.Errorf("early %q, services %q: the host unregisters itself", n.Early, n.Services)
+	if script := string(n.script()); strings.Contains(script, registeredHere) || n.hasFile(subscriptionScript) || slices.Contains(n.Services, subscriptionUnit) {
+		t.Errorf("services %q, script %s: the host unregisters itself", n.Services, script)
 	}
-	if diff := cmp.Diff(&Subscription{Organization: "1", ActivationKey: "key-1"}, n.Subscription); diff != "" {
+	if diff := cmp.Diff(&subscription{Organization: "1", ActivationKey: "key-1"}, n.subscription); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

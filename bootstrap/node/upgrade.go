@@ -8,20 +8,25 @@ const (
 	// is another one.
 	upgradedFile = "/var/lib/cloud/instance/drover-upgraded"
 
-	// ranFile is where cloud-init notes that it has run the script.
+	// ranFile is where cloud-init notes that it has run the script, before it does. Without the file it runs the script again at
+	// the next boot.
 	ranFile = "/var/lib/cloud/instance/sem/config_scripts_user"
 )
 
-// upgradeOnce upgrades all packages, and reboots a host once, before it joins, if what runs since its boot was upgraded. cloud-init
-// itself reboots only after an upgrade of its own, and only where a package manager leaves a file that demands it, as apt does and
-// dnf does not. The script is run again after the reboot.
+// runAgain has cloud-init run the script at the next boot as well, until ranFile is there again. It does not run twice at a time, as
+// where an upgrade restarts cloud-init.
+const runAgain = `exec 9>/run/drover-bootstrap.lock
+flock --nonblock 9 || exit 0
+rm -f ` + ranFile
+
+// upgradeOnce upgrades all packages, and reboots a host once, before it joins, if what runs since its boot was upgraded. The script
+// is run again after the reboot.
 const upgradeOnce = `if ! [ -e ` + upgradedFile + ` ]; then
   retry 'the upgrade of packages' upgrade_packages
   touch ` + upgradedFile + `
   reason=$(REASON)
   if [ "$reason" ]; then
     echo "bootstrap: the host reboots before it joins, because $reason was upgraded"
-    rm -f ` + ranFile + `
     trap - ERR EXIT # this run ends without a failure
     systemctl reboot || true
     sleep 600

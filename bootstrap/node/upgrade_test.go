@@ -22,7 +22,7 @@ printf 'cpu 1 2\nbtime 1000\n' >stat
 tool() { printf '#!/bin/bash\n%s\n' "$2" >bin/$1; chmod +x bin/$1; }
 tool systemctl 'echo "systemctl $*" >>log'
 tool sleep 'exit 143'
-for name in sysctl modprobe swapoff setenforce apt-get dnf; do tool $name true; done
+for name in sysctl modprobe swapoff setenforce apt-get dpkg update-ca-certificates dnf; do tool $name true; done
 `
 
 // TestHostRebootsOnceAfterAnUpgrade: dnf leaves no file by which cloud-init would know that a reboot is needed, and cloud-init
@@ -79,6 +79,23 @@ func TestHostRebootsOnceAfterAnUpgrade(t *testing.T) {
 					t.Errorf("the next boot: %s", out)
 				}
 			})
+		}
+	}
+}
+
+// TestScriptDoesNotRunTwiceAtATime: an upgrade may restart cloud-init, which then runs the script again, as after a reboot.
+func TestScriptDoesNotRunTwiceAtATime(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	n := describe(t, minimal(bootstrapv1.Rocky))
+	n.kubelet, n.Services = "", nil
+	script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "/var/lib/", root+"/var/lib/").Replace(string(n.script()))
+	for name, before := range map[string]string{"alone": "", "twice": "exec 8>run/drover-bootstrap.lock; flock 8\n"} {
+		command := exec.CommandContext(t.Context(), "bash", "-c", upgraded+before+`bash -c "$SCRIPT"`)
+		command.Dir, command.Env = root, []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"), "SCRIPT=" + script}
+		out, err := command.CombinedOutput()
+		if ends := strings.Contains(string(out), "state=Succeeded"); err != nil || ends != (name == "alone") {
+			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}
 }

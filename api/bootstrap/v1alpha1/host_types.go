@@ -160,8 +160,8 @@ type File struct {
 	// +kubebuilder:validation:Pattern=`^[0-7]{3,4}$`
 	Permissions string `json:"permissions,omitempty"`
 
-	// owner is the user, or user:group, that owns the file, of the image, of users or of a package that is installed by the
-	// first attempt. The bootstrap fails where it does not exist. Default root:root.
+	// owner is the user, or user:group, that owns the file, of the image, of users or of packages. The bootstrap fails where
+	// it does not exist. Default root:root.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65

@@ -92,10 +92,7 @@ func arrived(t *testing.T, described *node.Node) []string {
 	for _, d := range described.Disks {
 		all = append(append(all, d.Device, d.Filesystem, d.Label, d.MountPath), d.MountOptions...)
 	}
-	if s := described.Subscription; s != nil {
-		all = append(all, s.Organization, s.ActivationKey, s.Server, s.ContentURL)
-	}
-	return append(all, described.Packages...)
+	return all
 }
 
 // holds reports whether one of the strings is, or contains, what was written, as it is or as a word of a shell.
@@ -216,11 +213,6 @@ func TestHostsBootWithHostileStrings(t *testing.T) {
 				in.Version = "v1.36.3"
 				in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}" // makes a template of the whole
 				output := boot(t, in)
-				t.Cleanup(func() {
-					if t.Failed() {
-						t.Log(strings.Join(output["LOG"], "\n"))
-					}
-				})
 				if output["CANARY"] != nil {
 					t.Error("a string of the specification was executed")
 				}

@@ -40,6 +40,9 @@ func TestFilesArriveAsDescribed(t *testing.T) {
 			}
 			want := map[string]string{}
 			for _, f := range described.AllFiles() {
+				if staged := f.Staged(); staged != "" && format == bootstrapv1.CloudConfig {
+					f.Path, f.Mode = staged, 0o600
+				}
 				want[f.Path] = fmt.Sprintf("%04o %s", f.Mode, f.Content)
 			}
 			got := cloudConfigFiles

@@ -3,32 +3,35 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths> <distribution> [<disk>]
-# The variable SHIMS has commands that change the shims, which are in their working directory, and AGE the seconds that the script
-# of the user data takes itself to have run.
+# Without a folder of cloud-init, the user data is a folder with the files of a host, and only the script runs.
+# The variable SHIMS has commands that change the shims, which are in their working directory.
 #
 # Runs in namespaces of its own (mount, network, host name, processes). The host's root is the lower layer of an
 # overlay, so that nothing is written to it, and whatever would touch the kernel or systemd is replaced by a shim that
-# writes down how it was called.
+# writes down how it was called. What sleeps has slept at once: /proc/uptime is a file that has the time passed.
 set -euo pipefail
 cloudinit=$1 scratch=$2 data=$3 paths=$4 distribution=$5 disk=${6:-}
 
 mount -t tmpfs tmpfs "$scratch"
-mkdir "$scratch"/{upper,work,root,add}
-cp -r "$cloudinit"/{etc,usr} "$scratch/add/"
+mkdir "$scratch"/{upper,work,root}
 
 upper=$scratch/upper
-mkdir -p "$upper/opt/bin" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "$upper/etc/cloud/cloud.cfg.d"
-for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust apt-get dnf; do
+mkdir -p "$upper/opt/bin" "$upper/opt/cloud-init" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "$upper/etc"
+for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust apt-get dpkg dnf; do
   printf '#!/bin/sh\necho "%s $*" >>/shims.log\n' "$program" >"$upper/opt/bin/$program"
 done
-# An upgrade brings a kernel. The reboot ends whatever sleeps.
-cat >>"$upper/opt/bin/dnf" <<'SHIM'
-case "$*" in *upgrade)
-  touch /upgraded
-  printf '#!/bin/sh\nexit 143\n' >/opt/bin/sleep
-  chmod 0755 /opt/bin/sleep ;;
-esac
+# The reboot ends whatever sleeps.
+echo '[ "$1" != reboot ] || touch /rebooting' >>"$upper/opt/bin/systemctl"
+echo 1000.00 1000.00 >"$upper/uptime"
+cat >"$upper/opt/bin/sleep" <<'SHIM'
+#!/bin/bash
+case $1 in *.*) exec /usr/bin/sleep "$1" ;; esac
+[ ! -e /rebooting ] || exit 143
+read -r passed _ </uptime
+echo "$((${passed%.*} + $1)).00 1000.00" >/uptime
 SHIM
+# An upgrade brings a kernel.
+echo 'case "$*" in *upgrade) touch /upgraded ;; esac' >>"$upper/opt/bin/dnf"
 for program in apt-get dnf; do
   echo 'case "$*" in *" install "*) printf "%s\n" ${*##* install } >>/installed ;; esac' >>"$upper/opt/bin/$program"
 done
@@ -42,6 +45,7 @@ cat >"$upper/opt/bin/rpm" <<'SHIM'
 for name; do :; done
 case "$*" in
 *--all*) [ ! -e /upgraded ] || echo 9999999999 kernel-core ;;
+*" kernel-core "*) echo kernel-modules-extra-1 ;;
 *) grep --quiet --line-regexp "$name" /installed ;;
 esac
 SHIM
@@ -90,26 +94,39 @@ mkdir -p "$upper/etc/dnf" && printf '[main]\nproxy=http://of-the-image.example.t
 mkdir -p "$upper/etc/selinux" && echo SELINUX=enforcing >"$upper/etc/selinux/config"
 printf '#!/bin/sh\necho Kubernetes v1.36.3\n' >"$upper/usr/bin/kubelet"
 chmod 0755 "$upper"/opt/bin/* "$upper/usr/bin/kubelet"
-cp "$data" "$upper/var/lib/cloud/seed/nocloud/user-data"
 cp "$paths" "$upper/paths"
+if [ "$cloudinit" ]; then
+  cp "$data" "$upper/var/lib/cloud/seed/nocloud/user-data"
+  cp -r "$cloudinit/etc/cloud" "$upper/etc/"
+  cp "$cloudinit/usr/bin/cloud-id" "$upper/opt/bin/"
+  cp testdata/stages.py "$upper/"
+else
+  mkdir -p "$upper/var/lib/cloud/instance/sem" "$upper/etc/cloud/cloud.cfg.d"
+  cp -a "$data/." "$upper/"
+fi
 printf 'instance-id: i-1\nlocal-hostname: node-1\nprovider_id: sim:///zone-a/1\n' >"$upper/var/lib/cloud/seed/nocloud/meta-data"
 cat >"$upper/etc/cloud/cloud.cfg.d/99-test.cfg" <<CFG
 system_info: {distro: $distribution}
 datasource_list: [NoCloud]
 network: {config: disabled}
-cloud_init_modules: [bootcmd, disk_setup, write-files, set_hostname, users-groups]
-cloud_config_modules: [rh_subscription, package-update-upgrade-install, runcmd]
-cloud_final_modules: [write-files-deferred, scripts-user]
+cloud_init_modules: [disk_setup, write-files, set_hostname, users-groups]
+cloud_config_modules: [runcmd]
+cloud_final_modules: [scripts-user]
 CFG
 cat >"$upper/boot.sh" <<'BOOT'
-export PATH=/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRITEBYTECODE=1
-run() { env "SECONDS=${AGE:-0}" /usr/bin/python3 /usr/bin/cloud-init "$@" >>/boot.log 2>&1; }
-run init --local
-run init
-run modules --mode=config
-run modules --mode=final
-if grep --quiet '^systemctl reboot' /shims.log; then run modules --mode=final; fi
-echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
+export PATH=/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONPATH=/opt/cloud-init PYTHONDONTWRITEBYTECODE=1
+if [ -e /stages.py ]; then
+  run() { /usr/bin/python3 /stages.py "$@" >>/boot.log 2>&1; }
+else
+  run() { /opt/drover/bootstrap.sh >>/boot.log 2>&1; }
+fi
+final='modules --mode=final'
+run 'init --local' init 'modules --mode=config' "$final"
+if grep --quiet '^systemctl reboot' /shims.log; then
+  rm -rf /rebooting /tmp/*
+  run "$final"
+fi
+[ ! -e /stages.py ] || echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
 echo "HOSTNAME $(hostname)"
 echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
 [ -z "$1" ] || echo "MOUNT $(findmnt --noheadings --raw --output TARGET,FSTYPE "$1") $(blkid -c /dev/null -o value -s LABEL "$1")"
@@ -120,14 +137,17 @@ echo "DNF $(tail -n +2 /etc/dnf/dnf.conf)"
 while IFS= read -r line; do echo "CALL $line"; done </shims.log
 cat /etc/sudoers.d/* 2>/dev/null | while IFS= read -r line; do echo "SUDO $line"; done
 cat /home/*/.ssh/authorized_keys 2>/dev/null | while IFS= read -r line; do echo "KEY $line"; done
-while read -r path; do
-  echo "FILE $path $(stat -c '%04a %U:%G' "$path" 2>/dev/null) $(sha256sum <"$path" | cut -d' ' -f1)"
-done </paths
+all=()
+while read -r path; do [ ! -e "$path" ] || all+=("$path"); done </paths
+stat -c 'FILE %n %04a %U:%G' "${all[@]}" >/modes
+sha256sum "${all[@]}" | cut -d' ' -f1 | paste -d' ' /modes -
 while read -r line; do echo "LOG $line"; done </boot.log
 BOOT
 
-mount -t overlay overlay -o "lowerdir=$scratch/add:/,upperdir=$upper,workdir=$scratch/work" "$scratch/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$upper,workdir=$scratch/work" "$scratch/root"
 mount -t proc proc "$scratch/root/proc"
+mount --bind "$scratch/root/uptime" "$scratch/root/proc/uptime"
+[ -z "$cloudinit" ] || mount --bind "$cloudinit/usr/lib/python3/dist-packages" "$scratch/root/opt/cloud-init"
 mount -t tmpfs tmpfs "$scratch/root/run"
 mount -t tmpfs tmpfs "$scratch/root/tmp"
 if [ "$disk" ]; then

@@ -5,48 +5,16 @@ package node
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"net/url"
-	"path"
 	"strings"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/node/quote"
 )
 
-// addEarly prepares the host for what cloud-init does before the script runs: it registers the host, and upgrades and
-// installs packages. All of that may need the certificate authorities and the proxy. What stays is for the time after the script,
-// which has the proxy in its environment.
-func addEarly(n *Node, os distribution, in Input) error {
-	if len(n.Packages) == 0 && !n.Upgrade && n.Subscription == nil {
-		return nil
-	}
-	if in.Spec.TrustedCAs != "" {
-		n.Early = append(n.Early, trustEarly(os, strings.TrimSpace(in.Spec.TrustedCAs)+"\n"))
-	}
-	proxy := in.Spec.Proxy
-	if proxy.HTTP == "" && proxy.HTTPS == "" {
-		return nil
-	}
-	n.Early = append(n.Early, os.packageProxy(proxy))
-	if n.Subscription != nil {
-		config, err := subscriptionProxy(proxy)
-		if err != nil {
-			return err
-		}
-		n.Early = append(n.Early, config)
-	}
-	return nil
-}
-
-// trustEarly writes the file that is written again later, with the other files.
-func trustEarly(os distribution, authorities string) string {
-	return fmt.Sprintf("mkdir -p %s && echo %s | base64 -d | gunzip >%s && %s",
-		path.Dir(os.trustFile), base64.StdEncoding.EncodeToString(Compress([]byte(authorities))), os.trustFile, cmp.Or(os.trustEarly, os.trustCommand))
-}
-
-// aptProxy has apt use the proxy. Hosts and domains that are reached directly are those of NoProxy that apt can have.
+// aptProxy has apt use the proxy, also after the script, which has it in its environment. Hosts and domains that are reached
+// directly are those of NoProxy that apt can have.
 func aptProxy(proxy bootstrapv1.Proxy) string {
 	var config strings.Builder
 	for _, scheme := range []struct{ name, url string }{{"http", proxy.HTTP}, {"https", proxy.HTTPS}} {
@@ -60,7 +28,7 @@ func aptProxy(proxy bootstrapv1.Proxy) string {
 			}
 		}
 	}
-	return "umask 077 && printf %s " + quote.Shell(config.String()) + " >/etc/apt/apt.conf.d/90drover-proxy"
+	return "(umask 077 && printf %s " + quote.Shell(config.String()) + " >/etc/apt/apt.conf.d/90drover-proxy)"
 }
 
 // dnfProxy has dnf use the proxy, of which it has one for all. It has no setting for hosts that are reached directly: those of

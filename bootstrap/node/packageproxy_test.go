@@ -11,13 +11,13 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-func TestNothingIsEarlyWithoutPackages(t *testing.T) {
+func TestProxyIsLeftToTheHostWithoutPackages(t *testing.T) {
 	t.Parallel()
 	for _, system := range systems {
 		in := minimal(system)
 		in.Spec.Proxy.HTTP = "http://proxy.example.test"
-		if early := describe(t, in).Early; len(early) > 0 {
-			t.Errorf("%s: %q", system, early)
+		if script := string(describe(t, in).script()); strings.Contains(script, "proxy.example.test") {
+			t.Errorf("%s: %s", system, script)
 		}
 	}
 }
