@@ -7,7 +7,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=$PWD/bin/cloud-init
-[ -e "$target/usr/bin/cloud-init" ] && exit 0
+compile() { # once, and not at each start: as the packages do when they are installed
+  /usr/bin/python3 -m compileall -q --invalidation-mode unchecked-hash "$target/usr/lib/python3/dist-packages"
+}
+if [ -e "$target/usr/bin/cloud-init" ]; then
+  [ -e "$target/usr/lib/python3/dist-packages/cloudinit/__pycache__" ] || compile
+  exit 0
+fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 chmod 0755 "$scratch"
@@ -19,3 +25,4 @@ apt-get -qq -o APT::Sandbox::User=root download cloud-init python3-jsonschema py
 for package in *.deb; do dpkg-deb -x "$package" root; done
 mkdir -p "${target%/*}"
 mv root "$target"
+compile
