@@ -43,7 +43,7 @@ func clusterItself() []Entry {
 			reason{clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "True", "the deletion waits for the workers", Drover, "ask why of the Machines that are left", "kubectl drover describe cluster/{name} --namespace {namespace}"},
 			reason{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, "True", "the deletion waits for the control plane and its Machines", Operator, "see the control plane object: its provider deletes it", ""},
 			reason{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason, "True", "the deletion waits for the InfraCluster", Operator, "see the InfraCluster: its provider deletes it", ""},
-			blocked("the API server refuses to delete what belongs to the Cluster, or a worker has the label of another manager"),
+			blocked("the API server refuses to delete what belongs to the Cluster, or something that belongs to it has the label of another manager"),
 		),
 	)
 }
@@ -56,7 +56,7 @@ func provider(what, object string) []reason {
 		{clusterv1.ReadyUnknownReason, "Unknown", object + " reports an unknown state without a reason", Operator, "see " + object, ""},
 		{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist", Operator, "create it, or correct the reference of the Cluster", ""},
 		{clusterv1.ObjectDeletedReason, "False", object + " existed and was deleted", Operator, "restore it, or delete the Cluster", ""},
-		{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission", Installer, "install the provider, or grant what the message names", ""},
+		{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission, or the label that makes it another installation's", Installer, "install the provider, or change what the message names", ""},
 		{clusterv1.InvalidConditionReportedReason, "Unknown", object + " reports a condition with a status that does not exist", Installer, "report it to the provider", ""},
 		{droverpolicyv1.ForeignObjectReason, "False", object + " belongs to another owner, and is not used", Operator, "refer to an object of this Cluster", ""},
 		{droverpolicyv1.InvalidReferenceReason, "False", "the reference names a kind that is not allowed there", Operator, "correct the reference", ""},

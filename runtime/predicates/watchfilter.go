@@ -63,13 +63,17 @@ func (w WatchFilter) CheckForeign(kind string, object metav1.Object) error {
 	if !w.Foreign(object) {
 		return nil
 	}
-	return &ForeignError{Kind: kind, Name: object.GetName(), Value: object.GetLabels()[clusterv1.WatchLabel], Own: w}
+	return &ForeignError{
+		Kind: kind, Name: object.GetName(), Value: object.GetLabels()[clusterv1.WatchLabel], Own: w, Owners: object.GetOwnerReferences(),
+	}
 }
 
 // ForeignError means that an object is labelled for another manager.
 type ForeignError struct {
 	Kind, Name, Value string
 	Own               WatchFilter
+	// Owners are the owner references of the object.
+	Owners []metav1.OwnerReference
 }
 
 func (e *ForeignError) Error() string {

@@ -5,9 +5,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/klog/v2"
@@ -95,7 +98,8 @@ func (p deletion) controlPlane(ctx context.Context, s *state) (bool, error) {
 	if s.controlPlane != nil {
 		return false, p.deleteOwned(ctx, s, s.controlPlane.Unstructured)
 	}
-	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.controlPlaneErr) && !ownership.IsRefused(s.controlPlaneErr) {
+	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.controlPlaneErr) && !s.leaves(s.controlPlaneErr) {
+		s.deletion.blockForeign(s.controlPlaneErr)
 		return false, nil // it may exist, and its Machines are then deleted by it
 	}
 	var errs []error
@@ -111,13 +115,25 @@ func (p deletion) infrastructure(ctx context.Context, s *state) (bool, error) {
 	}
 	s.deletion = progress{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason,
 		fmt.Sprintf("Waiting for %s %q to be deleted", s.cluster.Spec.InfrastructureRef.Kind, s.cluster.Spec.InfrastructureRef.Name)}
-	if ownership.IsRefused(s.infraErr) {
+	if s.leaves(s.infraErr) {
 		return true, nil // it belongs to something else, and stays
 	}
 	if s.infra == nil {
+		s.deletion.blockForeign(s.infraErr)
 		return false, nil
 	}
 	return false, p.deleteOwned(ctx, s, s.infra.Unstructured)
+}
+
+// leaves reports whether a referenced object that could not be used stays when the Cluster is deleted: something else owns it. One
+// that is labelled for another manager stays only if the Cluster is not among its owners. Otherwise the deletion waits until the
+// label or the owner has changed: a provider does not delete what such an object stands for once its Cluster is gone.
+func (s *state) leaves(err error) bool {
+	foreign, is := errors.AsType[*predicates.ForeignError](err)
+	if !is {
+		return ownership.IsRefused(err)
+	}
+	return !slices.ContainsFunc(foreign.Owners, func(owner metav1.OwnerReference) bool { return owner.UID == s.cluster.UID })
 }
 
 // deleteOwned deletes a provider's object that the Cluster owns, if it has not changed since it was read: its owner may be

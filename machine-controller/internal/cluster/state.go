@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -14,6 +15,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/predicates"
 )
 
 // state is one Cluster and what a reconcile has observed about it.
@@ -35,6 +37,13 @@ type progress struct{ reason, message string }
 func (p *progress) block(why string) {
 	p.reason = droverpolicyv1.BlockedReason
 	p.message += ": " + why
+}
+
+// blockForeign adds that an object which could not be read is labelled for another manager, if that is why.
+func (p *progress) blockForeign(err error) {
+	if foreign, is := errors.AsType[*predicates.ForeignError](err); is {
+		p.block(foreign.Error())
+	}
 }
 
 // observe reads the connection and the workers of a Cluster.

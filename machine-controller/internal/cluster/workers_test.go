@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,7 @@ import (
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/predicates"
 )
 
 // clientWith reads a server that has these objects in the namespace.
@@ -134,6 +136,10 @@ func TestDeletionStages(t *testing.T) {
 		workersStage = clusterv1.ClusterDeletingWaitingForWorkersDeletionReason
 		planeStage   = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason
 		infraStage   = clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason
+	// labelled is that an object which the UID owns is labelled for another manager.
+	labelled := func(owner types.UID) error {
+		return &predicates.ForeignError{Kind: "K", Name: "k", Value: "old", Own: "new", Owners: []metav1.OwnerReference{{UID: owner}}}
+	}
 	)
 	for name, test := range map[string]struct {
 		workers         workers
@@ -142,7 +148,7 @@ func TestDeletionStages(t *testing.T) {
 		infraErr        error
 		plane           *contract.ControlPlane
 		controlPlaneErr error
-		stage           string
+		stage, message  string
 		deletes         []string
 		done            bool
 	}{
@@ -184,8 +190,16 @@ func TestDeletionStages(t *testing.T) {
 			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
 			refs:    true, infra: infra, controlPlaneErr: &ownership.ForeignError{}, stage: planeStage, deletes: []string{"plane"},
 		},
-		"is done when all is deleted":    {refs: true, infraErr: notFound, controlPlaneErr: notFound, done: true},
-		"is done when there was nothing": {done: true},
+		"waits for its control plane with the label of another manager": {
+			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, controlPlaneErr: labelled("c"), stage: droverpolicyv1.BlockedReason, message: `K "k" has the label cluster.x-k8s.io/watch-filter: "old"`,
+		},
+		"waits for its infrastructure with the label of another manager": {
+			refs: true, infraErr: labelled("c"), controlPlaneErr: notFound, stage: droverpolicyv1.BlockedReason, message: `K "k" has the label cluster.x-k8s.io/watch-filter: "old"`,
+		},
+		"leaves what another manager has, and this Cluster does not own": {refs: true, infraErr: labelled("other"), controlPlaneErr: labelled("other"), done: true},
+		"is done when all is deleted":                                    {refs: true, infraErr: notFound, controlPlaneErr: notFound, done: true},
+		"is done when there was nothing":                                 {done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -216,6 +230,9 @@ func TestDeletionStages(t *testing.T) {
 	}
 }
 
+			if !strings.Contains(s.deletion.message, test.message) {
+				t.Errorf("message %q, want one with %q", s.deletion.message, test.message)
+			}
 // TestRefusedDeletionOfAWorkerIsReported has a MachineDeployment that an admission policy protects.
 func TestRefusedDeletionOfAWorkerIsReported(t *testing.T) {
 	t.Parallel()
