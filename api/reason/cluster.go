@@ -17,7 +17,7 @@ func concat(parts ...[]Entry) []Entry { return slices.Concat(parts...) }
 const clusterKind = "Cluster"
 
 func cluster() []Entry {
-	return concat(clusterItself(), clusterConnection(), clusterWorkers(), annotationsValid(clusterKind), paused(clusterKind))
+	return concat(clusterItself(), clusterConnection(), clusterControlPlaneMachines(), clusterWorkers(), clusterProgress(), annotationsValid(clusterKind), paused(clusterKind))
 }
 
 func clusterItself() []Entry {
@@ -28,16 +28,23 @@ func clusterItself() []Entry {
 			reason{clusterv1.ClusterAvailableUnknownReason, "Unknown", "one of the conditions that the message names is not known", Operator, "see that condition", "kubectl drover why cluster/{name} --namespace {namespace}"},
 			reason{clusterv1.ClusterAvailableInternalErrorReason, "Unknown", "the conditions cannot be summarized; the message has the error", Installer, "report it with the message", ""},
 		),
-		condition(clusterKind, clusterv1.ClusterInfrastructureReadyCondition, append(provider("infrastructure", "the InfraCluster"),
-			reason{droverpolicyv1.NoInfrastructureReferenceReason, "True", "the Cluster refers to no infrastructure, which counts as ready", Nobody, "", ""})...),
+		condition(clusterKind, clusterv1.ClusterInfrastructureReadyCondition, slices.Concat([]reason{
+			{clusterv1.ReadyReason, "True", "the infrastructure is ready", Nobody, "", ""},
+			{clusterv1.NotReadyReason, "False", "the InfraCluster reports no condition, and is not done", Operator, "see the InfraCluster: its provider reports there what it waits for", ""},
+			{clusterv1.ReadyUnknownReason, "Unknown", "the InfraCluster reports an unknown state without a reason", Operator, "see the InfraCluster", ""},
+		}, provider("the InfraCluster"), []reason{
+			{droverpolicyv1.NoInfrastructureReferenceReason, "True", "the Cluster refers to no infrastructure, which counts as ready", Nobody, "", ""},
+		})...),
 		condition(clusterKind, clusterv1.ClusterControlPlaneInitializedCondition,
 			reason{clusterv1.ClusterControlPlaneInitializedReason, "True", "the workload cluster has answered once", Nobody, "", ""},
 			reason{clusterv1.ClusterControlPlaneNotInitializedReason, "False", "the workload cluster has not answered yet", Drover, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
 		),
-		condition(clusterKind, clusterv1.ClusterControlPlaneAvailableCondition, append(provider("control plane", "the control plane object"),
-			reason{clusterv1.ClusterControlPlaneAvailableReason, "True", "the control plane can be used", Nobody, "", ""},
-			reason{clusterv1.ClusterControlPlaneNotAvailableReason, "False", "the API server of the workload cluster is not connected", WorkloadAdmin, "see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
-		)...),
+		condition(clusterKind, clusterv1.ClusterControlPlaneAvailableCondition, append([]reason{
+			{clusterv1.ClusterControlPlaneAvailableReason, "True", "the control plane can be used", Nobody, "", ""},
+			{clusterv1.ClusterControlPlaneNotAvailableReason, "False", "the control plane is not available, or not initialized yet", Operator,
+				"see the control plane object; without one, see the condition " + clusterv1.ClusterRemoteConnectionProbeCondition, ""},
+			{clusterv1.AvailableUnknownReason, "Unknown", "the control plane object reports that it is not known whether it is available", Operator, "see the control plane object", ""},
+		}, provider("the control plane object")...)...),
 		condition(clusterKind, clusterv1.ClusterDeletingCondition,
 			reason{clusterv1.ClusterNotDeletingReason, "False", "the Cluster is not being deleted", Nobody, "", ""},
 			reason{clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, "True", "the deletion waits for the workers", Drover, "ask why of the Machines that are left", "kubectl drover describe cluster/{name} --namespace {namespace}"},
@@ -48,12 +55,9 @@ func clusterItself() []Entry {
 	)
 }
 
-// provider are the reasons of a condition of a Cluster that mirrors an object of a provider, beside that provider's own.
-func provider(what, object string) []reason {
+// provider are the reasons of a condition of a Cluster that mirrors an object of a provider, where there is nothing to mirror.
+func provider(object string) []reason {
 	return []reason{
-		{clusterv1.ReadyReason, "True", "the " + what + " is ready", Nobody, "", ""},
-		{clusterv1.NotReadyReason, "False", object + " reports no condition, and is not done", Operator, "see " + object + ": its provider reports there what it waits for", ""},
-		{clusterv1.ReadyUnknownReason, "Unknown", object + " reports an unknown state without a reason", Operator, "see " + object, ""},
 		{clusterv1.ObjectDoesNotExistReason, "False", object + " does not exist", Operator, "create it, or correct the reference of the Cluster", ""},
 		{clusterv1.ObjectDeletedReason, "False", object + " existed and was deleted", Operator, "restore it, or delete the Cluster", ""},
 		{clusterv1.InternalErrorReason, "Unknown", object + " cannot be read: the message names the missing CRD, label or permission, or the label that makes it another installation's", Installer, "install the provider, or change what the message names", ""},
@@ -92,27 +96,62 @@ func clusterWorkers() []Entry {
 		),
 		condition(clusterKind, clusterv1.ClusterWorkerMachinesReadyCondition,
 			reason{clusterv1.ClusterWorkerMachinesReadyReason, "True", "all worker Machines are ready", Nobody, "", ""},
+			reason{clusterv1.ClusterWorkerMachinesReadyNoReplicasReason, "True", "there are no worker Machines", Nobody, "", ""},
 			reason{clusterv1.ClusterWorkerMachinesNotReadyReason, "False", "worker Machines are not ready; the message names them", Operator, "ask why of one of them", "kubectl drover describe cluster/{name} --namespace {namespace}"},
+			reason{clusterv1.ClusterWorkerMachinesReadyUnknownReason, "Unknown", "it is not known whether worker Machines are ready; the message names one", Drover, "", ""},
 		),
 		condition(clusterKind, clusterv1.ClusterWorkerMachinesUpToDateCondition,
 			reason{clusterv1.ClusterWorkerMachinesUpToDateReason, "True", "all worker Machines have the newest template", Nobody, "", ""},
+			reason{clusterv1.ClusterWorkerMachinesUpToDateNoReplicasReason, "True", "there are no worker Machines", Nobody, "", ""},
 			reason{clusterv1.ClusterWorkerMachinesNotUpToDateReason, "False", "worker Machines have an older template", Drover, "the rollout replaces them", ""},
+			reason{clusterv1.ClusterWorkerMachinesUpToDateUnknownReason, "Unknown", "worker Machines have no template that they could be compared with, as those without a MachineDeployment, or were not compared yet", Drover, "", ""},
 		),
+	)
+}
+
+// clusterControlPlaneMachines are about Machines whose provider manages the control plane. UpToDate is written by that provider.
+func clusterControlPlaneMachines() []Entry {
+	return concat(
+		condition(clusterKind, clusterv1.ClusterControlPlaneMachinesReadyCondition,
+			reason{clusterv1.ClusterControlPlaneMachinesReadyReason, "True", "all Machines of the control plane are ready", Nobody, "", ""},
+			reason{clusterv1.ClusterControlPlaneMachinesReadyNoReplicasReason, "True", "the control plane has no Machines", Nobody, "", ""},
+			reason{clusterv1.ClusterControlPlaneMachinesNotReadyReason, "False", "Machines of the control plane are not ready; the message names one", Operator, "ask why of that Machine, and see the control plane object", ""},
+			reason{clusterv1.ClusterControlPlaneMachinesReadyUnknownReason, "Unknown", "it is not known whether Machines of the control plane are ready; the message names one", Operator, "ask why of that Machine, and see the control plane object", ""},
+		),
+		condition(clusterKind, clusterv1.ClusterControlPlaneMachinesUpToDateCondition,
+			reason{clusterv1.ClusterControlPlaneMachinesUpToDateReason, "True", "all Machines of the control plane are as its object has it", Nobody, "", ""},
+			reason{clusterv1.ClusterControlPlaneMachinesUpToDateNoReplicasReason, "True", "the control plane has no Machines", Nobody, "", ""},
+			reason{clusterv1.ClusterControlPlaneMachinesNotUpToDateReason, "False", "Machines of the control plane differ from its object; its provider replaces them", Operator, "see the control plane object", ""},
+			reason{clusterv1.ClusterControlPlaneMachinesUpToDateUnknownReason, "Unknown", "the provider of the control plane does not report whether a Machine is up to date", Operator, "see the control plane object, if its provider should report it", ""},
+		),
+	)
+}
+
+// clusterProgress are about the control plane and the workers together.
+func clusterProgress() []Entry {
+	unknown := func(name string) reason {
+		return reason{name, "Unknown", "the control plane object reports that it is not known, or cannot be read; the message has the cause", Operator, "see the control plane object", ""}
+	}
+	return concat(
 		condition(clusterKind, clusterv1.ClusterRollingOutCondition,
-			reason{clusterv1.ClusterNotRollingOutReason, "False", "no MachineDeployment rolls out", Nobody, "", ""},
-			reason{clusterv1.ClusterRollingOutReason, "True", "a MachineDeployment rolls out; the message has what it waits for", Drover, "", ""},
+			reason{clusterv1.ClusterNotRollingOutReason, "False", "neither the control plane nor a MachineDeployment rolls out", Nobody, "", ""},
+			reason{clusterv1.ClusterRollingOutReason, "True", "the control plane or a MachineDeployment rolls out; the message has what it waits for", Drover, "", ""},
+			unknown(clusterv1.ClusterRollingOutUnknownReason),
 		),
 		condition(clusterKind, clusterv1.ClusterScalingUpCondition,
 			reason{clusterv1.ClusterNotScalingUpReason, "False", "there are as many Machines as wanted", Nobody, "", ""},
 			reason{clusterv1.ClusterScalingUpReason, "True", "Machines are missing; the message has what blocks their creation, if anything does", Drover, "", ""},
+			unknown(clusterv1.ClusterScalingUpUnknownReason),
 		),
 		condition(clusterKind, clusterv1.ClusterScalingDownCondition,
 			reason{clusterv1.ClusterNotScalingDownReason, "False", "there are no surplus Machines", Nobody, "", ""},
 			reason{clusterv1.ClusterScalingDownReason, "True", "surplus Machines are being deleted", Drover, "", ""},
+			unknown(clusterv1.ClusterScalingDownUnknownReason),
 		),
 		condition(clusterKind, clusterv1.ClusterRemediatingCondition,
 			reason{clusterv1.ClusterNotRemediatingReason, "False", "no unhealthy Machine is being replaced or waits for that", Nobody, "", ""},
 			reason{clusterv1.ClusterRemediatingReason, "True", "unhealthy Machines are being replaced, or wait for that", Drover, "", ""},
+			reason{clusterv1.ClusterRemediatingInternalErrorReason, "Unknown", "a MachineDeployment or MachineSet reports that it is not known whether Machines are being replaced", Drover, "", ""},
 		),
 	)
 }

@@ -474,7 +474,7 @@ func TestNothingIsDoneWhileTheClusterIsNotWell(t *testing.T) {
 	unprovisioned := cluster(is(clusterv1.ClusterInfrastructureReadyCondition, "False", clusterv1.NotReadyReason, ""))
 	provisioned := unprovisioned.DeepCopy()
 	provisioned.Status.Initialization.InfrastructureProvisioned = new(true)
-	uninitialized := cluster(is(clusterv1.ClusterControlPlaneAvailableCondition, "False", clusterv1.NotReadyReason, ""))
+	uninitialized := cluster(is(clusterv1.ClusterControlPlaneAvailableCondition, "False", clusterv1.ClusterControlPlaneNotAvailableReason, ""))
 	initialized := uninitialized.DeepCopy()
 	initialized.Status.Initialization.ControlPlaneInitialized = new(true)
 	for name, test := range map[string]struct {

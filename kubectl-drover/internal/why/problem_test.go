@@ -211,7 +211,7 @@ func TestTheFirstCauseOfAClusterCounts(t *testing.T) {
 	elsewhere := is(droverpolicyv1.ManagementClaimedCondition, "False", droverpolicyv1.ClaimedElsewhereReason, "")
 	notYet := is(droverpolicyv1.ManagementClaimedCondition, "Unknown", droverpolicyv1.NotClaimedYetReason, "")
 	probe := is(clusterv1.ClusterRemoteConnectionProbeCondition, "False", clusterv1.ClusterRemoteConnectionProbeFailedReason, "")
-	plane := is(clusterv1.ClusterControlPlaneAvailableCondition, "False", clusterv1.NotReadyReason, "")
+	plane := is(clusterv1.ClusterControlPlaneAvailableCondition, "False", clusterv1.ClusterControlPlaneNotAvailableReason, "")
 	annotation := is(droverpolicyv1.AnnotationsValidCondition, "False", "AnnotationsInvalid", "")
 	for name, test := range map[string]struct {
 		conditions []metav1.Condition

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	droverpolicyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -34,11 +33,10 @@ func infrastructureReady(s *state) metav1.Condition {
 		}
 	}
 	done := s.cluster.Status.Initialization.InfrastructureProvisioned != nil
-	var object *contract.Object
+	condition := unread(ref, s.infraErr, done)
 	if s.infra != nil {
-		object = &s.infra.Object
+		condition = s.infra.ReadyCondition(done, "status.initialization.provisioned")
 	}
-	condition := mirrored(object, s.infraErr, ref, done, "status.initialization.provisioned")
 	condition.Type = clusterv1.ClusterInfrastructureReadyCondition
 	return condition
 }
@@ -69,21 +67,17 @@ func controlPlaneAvailable(s *state) metav1.Condition {
 		return condition
 	}
 	done := s.cluster.Status.Initialization.ControlPlaneInitialized != nil
-	var object *contract.Object
+	condition := unread(ref, s.controlPlaneErr, done)
 	if s.controlPlane != nil {
-		object = &s.controlPlane.Object
+		condition = s.controlPlane.AvailableCondition(done, "status.initialization.controlPlaneInitialized")
 	}
-	condition := mirrored(object, s.controlPlaneErr, ref, done, "status.initialization.controlPlaneInitialized")
 	condition.Type = clusterv1.ClusterControlPlaneAvailableCondition
 	return condition
 }
 
-// mirrored is the Ready condition of a referenced object, or why it could not be read.
-func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersionedObjectReference, done bool, field string) metav1.Condition {
-	switch {
-	case object != nil:
-		return object.ReadyCondition(done, field)
-	case err != nil:
+// unread is why there is no condition of a referenced object to mirror.
+func unread(ref clusterv1.ContractVersionedObjectReference, err error, done bool) metav1.Condition {
+	if err != nil {
 		return ownership.UnreadableCondition(ref, err, done)
 	}
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: fmt.Sprintf("%s %q was not read", ref.Kind, ref.Name)}
@@ -152,78 +146,6 @@ func workersAvailable(s *state) metav1.Condition {
 		return condition
 	}
 	return *summed
-}
-
-// sum is a condition of the Cluster that is true when the same condition is true, or for a
-// good one when it is true everywhere, in its workers: MachineDeployments, MachineSets that
-// stand alone, and Machines that do.
-type sum struct {
-	source, target string
-	good           bool
-	yes, no        string
-}
-
-// sums are the conditions that a Cluster takes from its workers. Those of a MachineSet have the
-// same types; it does not roll out.
-var sums = []sum{
-	{clusterv1.MachineDeploymentMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, true,
-		clusterv1.ClusterWorkerMachinesReadyReason, clusterv1.ClusterWorkerMachinesNotReadyReason},
-	{clusterv1.MachineDeploymentMachinesUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, true,
-		clusterv1.ClusterWorkerMachinesUpToDateReason, clusterv1.ClusterWorkerMachinesNotUpToDateReason},
-	{clusterv1.MachineDeploymentRollingOutCondition, clusterv1.ClusterRollingOutCondition, false,
-		clusterv1.ClusterRollingOutReason, clusterv1.ClusterNotRollingOutReason},
-	{clusterv1.MachineDeploymentScalingUpCondition, clusterv1.ClusterScalingUpCondition, false,
-		clusterv1.ClusterScalingUpReason, clusterv1.ClusterNotScalingUpReason},
-	{clusterv1.MachineDeploymentScalingDownCondition, clusterv1.ClusterScalingDownCondition, false,
-		clusterv1.ClusterScalingDownReason, clusterv1.ClusterNotScalingDownReason},
-	{clusterv1.MachineDeploymentRemediatingCondition, clusterv1.ClusterRemediatingCondition, false,
-		clusterv1.ClusterRemediatingReason, clusterv1.ClusterNotRemediatingReason},
-}
-
-// of is the condition, with the message of the first worker by name that has one: an index returns them in any order.
-func (u sum) of(w workers) metav1.Condition {
-	first, message, is := "", "", u.good
-	for _, each := range w.reporters(u.source) {
-		condition := conditions.Get(each.object, each.source)
-		if condition == nil || (condition.Status == metav1.ConditionTrue) == u.good {
-			continue
-		}
-		is = !u.good
-		if condition.Message != "" && (message == "" || each.name < first) {
-			first, message = each.name, each.name+": "+condition.Message
-		}
-	}
-	condition := boolCondition(u.target, is, u.yes, u.no)
-	condition.Message = message
-	return condition
-}
-
-// reporter is an object whose condition of the type source counts.
-type reporter struct {
-	name, source string
-	object       conditions.Getter
-}
-
-// ofMachine is the condition of a Machine that an owner's condition is made of.
-var ofMachine = map[string]string{
-	clusterv1.MachineDeploymentMachinesReadyCondition:    clusterv1.MachineReadyCondition,
-	clusterv1.MachineDeploymentMachinesUpToDateCondition: clusterv1.MachineUpToDateCondition,
-}
-
-func (w workers) reporters(source string) []reporter {
-	var all []reporter
-	for _, md := range w.deployments {
-		all = append(all, reporter{"MachineDeployment " + md.Name, source, md})
-	}
-	for _, set := range w.sets {
-		all = append(all, reporter{"MachineSet " + set.Name, source, set})
-	}
-	for _, m := range w.machines {
-		if of, counts := ofMachine[source]; counts {
-			all = append(all, reporter{"Machine " + m.Name, of, m})
-		}
-	}
-	return all
 }
 
 func deleting(s *state) metav1.Condition {

@@ -5,12 +5,10 @@ package cluster
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +57,7 @@ func TestMirrored(t *testing.T) {
 		"mirrors a bad condition":                     {reporting(map[string]any{"status": "False", "reason": "Quota"}), nil, true, summary{"False", "Quota", ""}},
 		"mirrors an unknown condition":                {reporting(map[string]any{"status": "Unknown", "reason": "NoHeartbeat"}), nil, true, summary{"Unknown", "NoHeartbeat", ""}},
 		"shortens a long message":                     {reporting(map[string]any{"status": "False", "reason": "R", "message": strings.Repeat("x", 40_000)}), nil, true, summary{"False", "R", strings.Repeat("x", 512) + "…"}},
-		"reports a status that does not exist":        {reporting(map[string]any{"status": "Maybe"}), nil, true, summary{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`}},
+		"reports a status that does not exist":        {reporting(map[string]any{"status": "Maybe"}), nil, true, summary{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports the condition Ready with status "Maybe"`}},
 		"finds a reason where none is given":          {reporting(map[string]any{"status": "True"}), nil, false, summary{"True", clusterv1.ReadyReason, ""}},
 		"finds a reason for unknown":                  {reporting(map[string]any{"status": "Unknown"}), nil, false, summary{"Unknown", clusterv1.ReadyUnknownReason, ""}},
 		"takes being done for being ready":            {reporting(nil), nil, true, summary{"True", clusterv1.ReadyReason, ""}},
@@ -72,12 +70,64 @@ func TestMirrored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := mirrored(test.object, test.err, infraRef, test.done, "status.initialization.provisioned")
+			s := &state{cluster: clusterWith(infraRef), infraErr: test.err}
+			if test.object != nil {
+				s.infra = &contract.InfraCluster{Object: *test.object}
+			}
+			if test.done {
+				s.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+			}
+			got := infrastructureReady(s)
 			if diff := cmp.Diff(test.want, summaryOf(got)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
+}
+
+// TestControlPlaneAvailable mirrors the condition Available, as KubeadmControlPlanes report it; whether such an object is ready
+// is none of its conditions.
+func TestControlPlaneAvailable(t *testing.T) {
+	t.Parallel()
+	noQuorum := map[string]any{"type": "Available", "status": "False", "reason": "NotAvailable", "message": "etcd has no quorum"}
+	for name, test := range map[string]struct {
+		conditions []any
+		err        error
+		done       bool
+		want       summary
+	}{
+		"is false without a quorum": {[]any{noQuorum}, nil, true, summary{"False", clusterv1.ClusterControlPlaneNotAvailableReason, "etcd has no quorum"}},
+		"is false without a quorum, though it is ready": {
+			[]any{map[string]any{"type": "Ready", "status": "True"}, noQuorum}, nil, true, summary{"False", clusterv1.ClusterControlPlaneNotAvailableReason, "etcd has no quorum"},
+		},
+		"is true once initialized, where it is not reported": {[]any{}, nil, true, summary{"True", clusterv1.ClusterControlPlaneAvailableReason, ""}},
+		"is false before, where it is not reported": {
+			[]any{}, nil, false, summary{"False", clusterv1.ClusterControlPlaneNotAvailableReason, "P status.initialization.controlPlaneInitialized is false"},
+		},
+		"names an object that was deleted": {nil, notFound, true, summary{"False", clusterv1.ObjectDeletedReason, `P "p" has been deleted`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &state{cluster: &clusterv1.Cluster{}, controlPlaneErr: test.err}
+			s.cluster.Spec.ControlPlaneRef = planeRef
+			if test.conditions != nil {
+				s.controlPlane = plane(map[string]any{"conditions": test.conditions})
+			}
+			if test.done {
+				s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			}
+			if diff := cmp.Diff(test.want, summaryOf(controlPlaneAvailable(s))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// plane is a control plane object with a status.
+func plane(status map[string]any) *contract.ControlPlane {
+	o := &unstructured.Unstructured{Object: map[string]any{"kind": "P", "status": status}}
+	o.SetName("p")
+	return &contract.ControlPlane{Object: contract.Object{Unstructured: o, Contract: contract.V1Beta2}}
 }
 
 func TestConnectionConditions(t *testing.T) {
@@ -154,48 +204,6 @@ func TestInitialized(t *testing.T) {
 	}
 }
 
-// deploymentWith has one condition.
-func deploymentWith(name, kind string, status metav1.ConditionStatus, message string) *clusterv1.MachineDeployment {
-	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	conditions.Set(md, metav1.Condition{Type: kind, Status: status, Reason: "r", Message: message})
-	return md
-}
-
-func TestSums(t *testing.T) {
-	t.Parallel()
-	const up, ready = clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentMachinesReadyCondition
-	for name, test := range map[string]struct {
-		target string
-		given  []*clusterv1.MachineDeployment
-		want   summary
-	}{
-		"is well without workers": {clusterv1.ClusterWorkerMachinesReadyCondition, nil, summary{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
-		"is not well when one is not": {clusterv1.ClusterWorkerMachinesReadyCondition, []*clusterv1.MachineDeployment{
-			deploymentWith("a", ready, "True", ""), deploymentWith("b", ready, "False", "no node"),
-		}, summary{"False", clusterv1.ClusterWorkerMachinesNotReadyReason, "MachineDeployment b: no node"}},
-		"is well when all are": {clusterv1.ClusterWorkerMachinesReadyCondition, []*clusterv1.MachineDeployment{
-			deploymentWith("a", ready, "True", ""),
-		}, summary{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
-		"does not scale when none does": {clusterv1.ClusterScalingUpCondition, []*clusterv1.MachineDeployment{
-			deploymentWith("a", up, "False", ""),
-		}, summary{"False", clusterv1.ClusterNotScalingUpReason, ""}},
-		"scales when one does": {clusterv1.ClusterScalingUpCondition, []*clusterv1.MachineDeployment{
-			deploymentWith("a", up, "False", ""), deploymentWith("b", up, "True", "from 1 to 2"),
-		}, summary{"True", clusterv1.ClusterScalingUpReason, "MachineDeployment b: from 1 to 2"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, each := range sums {
-				if each.target == test.target {
-					if diff := cmp.Diff(test.want, summaryOf(each.of(workers{deployments: test.given}))); diff != "" {
-						t.Error(diff)
-					}
-				}
-			}
-		})
-	}
-}
-
 func TestWorkersAvailable(t *testing.T) {
 	t.Parallel()
 	const kind = clusterv1.MachineDeploymentAvailableCondition
@@ -216,38 +224,6 @@ func TestWorkersAvailable(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
-	}
-}
-
-// TestWorkersThatStandAloneCount has a healthy MachineDeployment beside a MachineSet and a Machine that are not.
-func TestWorkersThatStandAloneCount(t *testing.T) {
-	t.Parallel()
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
-	for _, kind := range []string{clusterv1.MachineSetScalingUpCondition, clusterv1.MachineSetScalingDownCondition, clusterv1.MachineSetRemediatingCondition} {
-		conditions.Set(set, metav1.Condition{Type: kind, Status: "True", Reason: "r", Message: "why"})
-	}
-	for _, kind := range []string{clusterv1.MachineSetMachinesReadyCondition, clusterv1.MachineSetMachinesUpToDateCondition} {
-		conditions.Set(set, metav1.Condition{Type: kind, Status: "False", Reason: "r", Message: "why"})
-	}
-	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineReadyCondition, Status: "False", Reason: "r", Message: "lost"})
-	got := map[string]string{}
-	for name, w := range map[string]workers{"set": {sets: []*clusterv1.MachineSet{set}}, "machine": {machines: []*clusterv1.Machine{m}}} {
-		for _, each := range sums {
-			if condition := each.of(w); (condition.Status == metav1.ConditionTrue) != each.good {
-				got[name+" "+each.target] = condition.Message
-			}
-		}
-	}
-	want := map[string]string{"machine " + clusterv1.ClusterWorkerMachinesReadyCondition: "Machine m: lost"}
-	for _, kind := range []string{
-		clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition,
-		clusterv1.ClusterScalingUpCondition, clusterv1.ClusterScalingDownCondition, clusterv1.ClusterRemediatingCondition,
-	} {
-		want["set "+kind] = "MachineSet s: why"
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("conditions that are not good (-want +got):\n%s", diff)
 	}
 }
 
@@ -313,31 +289,5 @@ func TestAvailable(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
-	}
-}
-
-// TestSumsDoNotDependOnTheOrderOfWorkers: an index returns them in any order, and a message that changes with it would be
-// written after every reconcile, for ever.
-func TestSumsDoNotDependOnTheOrderOfWorkers(t *testing.T) {
-	t.Parallel()
-	var w, reversed workers
-	for _, name := range []string{"a", "b", "c"} {
-		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		for _, each := range sums {
-			conditions.Set(md, metav1.Condition{Type: each.source, Status: map[bool]metav1.ConditionStatus{true: "False", false: "True"}[each.good], Reason: "r", Message: "of " + name})
-		}
-		conditions.Set(md, metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition, Status: "False", Reason: "r", Message: "of " + name})
-		w.deployments = append(w.deployments, md)
-	}
-	reversed.deployments = slices.Clone(w.deployments)
-	slices.Reverse(reversed.deployments)
-	for _, each := range sums {
-		if diff := cmp.Diff(each.of(w), each.of(reversed)); diff != "" {
-			t.Errorf("%s:\n%s", each.target, diff)
-		}
-	}
-	ignoreTime := cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")
-	if diff := cmp.Diff(workersAvailable(&state{workers: w}), workersAvailable(&state{workers: reversed}), ignoreTime); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 )
@@ -23,9 +24,7 @@ func (r *Reconciler) setStatus(s *state) {
 	c := s.cluster
 	c.Status.ObservedGeneration = c.Generation
 	c.Status.Workers = s.workers.status()
-	if len(s.workers.controlPlane) > 0 {
-		c.Status.ControlPlane = controlPlaneStatus(s.workers.controlPlane)
-	}
+	c.Status.ControlPlane = controlPlaneStatus(s)
 	conditions.Set(c, predicates.PausedCondition(c, c, "Cluster"))
 	if message := annotation.Validate(c, assignRule); message != "" {
 		r.Events.Eventf(c, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", message)
@@ -37,7 +36,7 @@ func (r *Reconciler) setStatus(s *state) {
 	setClaimed(s)
 	conditions.Set(c, workersAvailable(s))
 	for _, sum := range sums {
-		conditions.Set(c, sum.of(s.workers))
+		conditions.Set(c, sum.of(s))
 	}
 	conditions.Set(c, deleting(s))
 	conditions.Set(c, available(c))
@@ -50,8 +49,9 @@ var assignRule = annotation.Rule{
 	Allowed:    `"true" or "false"`, Otherwise: "Machines assign no providerID to Nodes without one",
 }
 
-// aggregated are the conditions that can change with every worker.
+// aggregated are the conditions that can change with every Machine.
 var aggregated = []string{
+	clusterv1.ClusterControlPlaneMachinesReadyCondition, clusterv1.ClusterControlPlaneMachinesUpToDateCondition,
 	clusterv1.ClusterWorkersAvailableCondition, clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition,
 	clusterv1.ClusterRollingOutCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterScalingDownCondition, clusterv1.ClusterRemediatingCondition,
 }
@@ -77,7 +77,32 @@ func countsOf(c *clusterv1.Cluster) statuswriter.Counts {
 	}
 }
 
-func controlPlaneStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControlPlaneStatus {
+// controlPlaneStatus has the counters and the versions that the control plane object reports. Where it reports none, or there is no
+// such object, they are those of the Machines of the control plane; nil if there is neither.
+func controlPlaneStatus(s *state) *clusterv1.ClusterControlPlaneStatus {
+	reported := clusterv1.ClusterControlPlaneStatus{}
+	if s.controlPlane != nil {
+		reported = s.controlPlane.Replicas()
+	}
+	versions := reported.Versions
+	if reported.Versions = nil; equality.Semantic.DeepEqual(reported, clusterv1.ClusterControlPlaneStatus{}) {
+		reported = countMachines(s.workers.controlPlane)
+	}
+	if versions == nil {
+		versions = kubeversion.OfMachines(s.workers.controlPlane)
+	}
+	reported.Versions = kubeversion.Count(versions, kubeversion.MaxOfCluster)
+	if equality.Semantic.DeepEqual(reported, clusterv1.ClusterControlPlaneStatus{}) {
+		return nil
+	}
+	return &reported
+}
+
+// countMachines counts the Machines of a control plane: each counts as desired. Without any, no counter is set.
+func countMachines(machines []*clusterv1.Machine) clusterv1.ClusterControlPlaneStatus {
+	if len(machines) == 0 {
+		return clusterv1.ClusterControlPlaneStatus{}
+	}
 	var desired, ready, available, upToDate int32
 	for _, m := range machines {
 		desired++
@@ -86,7 +111,7 @@ func controlPlaneStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControl
 		upToDate += countIf(m, clusterv1.MachineUpToDateCondition)
 	}
 	replicas := desired
-	return &clusterv1.ClusterControlPlaneStatus{
+	return clusterv1.ClusterControlPlaneStatus{
 		DesiredReplicas: &desired, Replicas: &replicas, ReadyReplicas: &ready, AvailableReplicas: &available, UpToDateReplicas: &upToDate,
 	}
 }

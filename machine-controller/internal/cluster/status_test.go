@@ -4,9 +4,11 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
@@ -73,6 +75,7 @@ func TestUrgent(t *testing.T) {
 		"is an initialized control plane":               {nothing, func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = new(true) }, true},
 		"is a lost connection":                          {set(clusterv1.ClusterRemoteConnectionProbeCondition, "True"), set(clusterv1.ClusterRemoteConnectionProbeCondition, "False"), true},
 		"is not a condition that sums up the workers":   {set(clusterv1.ClusterWorkerMachinesReadyCondition, "True"), set(clusterv1.ClusterWorkerMachinesReadyCondition, "False"), false},
+		"is not one that sums up the control plane":     {set(clusterv1.ClusterControlPlaneMachinesReadyCondition, "True"), set(clusterv1.ClusterControlPlaneMachinesReadyCondition, "Unknown"), false},
 		"is not one more replica":                       {replicas(5, 1), replicas(5, 2), false},
 		"is the last replica":                           {replicas(5, 4), replicas(5, 5), true},
 		"is the first replica of too few":               {replicas(5, 5), replicas(5, 4), true},
@@ -85,6 +88,73 @@ func TestUrgent(t *testing.T) {
 			test.after(after)
 			if got := urgent(before, after); got != test.want {
 				t.Errorf("urgent is %t", got)
+			}
+		})
+	}
+}
+
+// TestControlPlaneStatus is stored by an API server each time, which refuses what a status cannot have.
+func TestControlPlaneStatus(t *testing.T) {
+	t.Parallel()
+	m := machine("m", "", nil, clusterv1.MachineReadyCondition)
+	m.Spec.Version = "v1.36.0"
+	counted := &clusterv1.ClusterControlPlaneStatus{
+		DesiredReplicas: new(int32(1)), Replicas: new(int32(1)), ReadyReplicas: new(int32(1)), AvailableReplicas: new(int32(0)), UpToDateReplicas: new(int32(0)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 1}},
+	}
+	var many []any
+	for i := range 40 {
+		many = append(many, map[string]any{"version": fmt.Sprintf("v1.36.%d", i), "replicas": int64(1)})
+	}
+	for name, test := range map[string]struct {
+		object   map[string]any
+		machines []*clusterv1.Machine
+		want     *clusterv1.ClusterControlPlaneStatus
+	}{
+		"is what the object reports": {
+			map[string]any{"replicas": int64(3), "readyReplicas": int64(2), "versions": []any{map[string]any{"version": "v1.37.0"}}}, []*clusterv1.Machine{m},
+			&clusterv1.ClusterControlPlaneStatus{Replicas: new(int32(3)), ReadyReplicas: new(int32(2)), Versions: []clusterv1.StatusVersion{{Version: "v1.37.0"}}},
+		},
+		"is that of the Machines where the object reports none":    {map[string]any{}, []*clusterv1.Machine{m}, counted},
+		"is that of the Machines where there is no object":         {nil, []*clusterv1.Machine{m}, counted},
+		"is none where the object reports none, and has none":      {map[string]any{}, nil, nil},
+		"is none once the object and all of its Machines are gone": {nil, nil, nil},
+		"has no more versions than it can have":                    {map[string]any{"versions": many}, nil, &clusterv1.ClusterControlPlaneStatus{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := server.Namespace(t)
+			api := clientWith(t, namespace, testenv.Cluster(namespace))
+			before := &clusterv1.Cluster{}
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: testenv.Cluster(namespace).Name}, before); err != nil {
+				t.Fatal(err)
+			}
+			before.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{Replicas: new(int32(7))}
+			if err := api.Status().Update(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			clock := testingclock.NewFakePassiveClock(time.Now())
+			r := &Reconciler{Client: api, Live: api, Workloads: workload.New(workload.Options{}), Events: events.NewFakeRecorder(10), Clock: clock}
+			s := &state{cluster: before.DeepCopy(), workers: workers{controlPlane: test.machines}}
+			if test.object != nil {
+				s.controlPlane = plane(test.object)
+			}
+			r.setStatus(s)
+			if _, err := statuswriter.New(api, clock).Write(t.Context(), before, s.cluster, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(before), before); err != nil {
+				t.Fatal(err)
+			}
+			got := before.Status.ControlPlane
+			if test.want != nil && test.want.Versions == nil {
+				if len(got.Versions) != 32 {
+					t.Errorf("%d versions", len(got.Versions))
+				}
+				return
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

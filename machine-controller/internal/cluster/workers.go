@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/runtime/predicates"
 )
 
@@ -38,15 +39,17 @@ func (w workers) foreign(watch predicates.WatchFilter) error {
 	)
 }
 
-// status adds up the counters of all workers.
+// status adds up the counters and the versions of all workers.
 func (w workers) status() *clusterv1.WorkersStatus {
 	var desired, replicas, ready, available, upToDate int32
+	versions := kubeversion.OfMachines(w.machines)
 	for _, md := range w.deployments {
 		add(&desired, md.Spec.Replicas)
 		add(&replicas, md.Status.Replicas)
 		add(&ready, md.Status.ReadyReplicas)
 		add(&available, md.Status.AvailableReplicas)
 		add(&upToDate, md.Status.UpToDateReplicas)
+		versions = append(versions, md.Status.Versions...)
 	}
 	for _, set := range w.sets {
 		add(&desired, set.Spec.Replicas)
@@ -54,6 +57,7 @@ func (w workers) status() *clusterv1.WorkersStatus {
 		add(&ready, set.Status.ReadyReplicas)
 		add(&available, set.Status.AvailableReplicas)
 		add(&upToDate, set.Status.UpToDateReplicas)
+		versions = append(versions, set.Status.Versions...)
 	}
 	for _, m := range w.machines {
 		desired++
@@ -64,6 +68,7 @@ func (w workers) status() *clusterv1.WorkersStatus {
 	}
 	return &clusterv1.WorkersStatus{
 		DesiredReplicas: &desired, Replicas: &replicas, ReadyReplicas: &ready, AvailableReplicas: &available, UpToDateReplicas: &upToDate,
+		Versions: kubeversion.Count(versions, kubeversion.MaxOfCluster),
 	}
 }
 

@@ -62,31 +62,35 @@ func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 	template := clusterv1.MachineTemplateSpec{Spec: testenv.TemplateSpec()}
 	md := &clusterv1.MachineDeployment{ObjectMeta: member("md", "", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(10)), Template: template}}
 	md.Status = clusterv1.MachineDeploymentStatus{Replicas: new(int32(9)), ReadyReplicas: new(int32(8)), AvailableReplicas: new(int32(7)), UpToDateReplicas: new(int32(6))}
+	md.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 2}, {Version: "v1.36.1", Replicas: 7}}
 	set := &clusterv1.MachineSet{ObjectMeta: member("set", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(100)), Template: template}}
-	set.Status.Replicas = new(int32(50))
+	set.Status.Replicas, set.Status.Versions = new(int32(50)), []clusterv1.StatusVersion{{Version: "v1.36.1", Replicas: 50}}
+	alone, planeAlone := machine("alone", "", nil, clusterv1.MachineReadyCondition), machine("plane-alone", "", plane)
+	alone.Spec.Version, planeAlone.Spec.Version = "1.36.0", "v1.36.2"
 	owned := &clusterv1.MachineSet{ObjectMeta: member("owned", "md", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1000)), Template: template}}
 	foreign := &clusterv1.MachineSet{ObjectMeta: member("foreign", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "other", Replicas: new(int32(1000)), Template: template}}
 	foreign.Spec.Template.Spec.ClusterName = "other"
 	s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}}}
 	r := &Reconciler{Client: clientWith(t, s.cluster.Namespace, md, set, owned, foreign,
-		machine("alone", "", nil, clusterv1.MachineReadyCondition),
-		machine("of-a-set", "owned", nil, clusterv1.MachineReadyCondition),
+		alone, machine("of-a-set", "owned", nil, clusterv1.MachineReadyCondition),
 		machine("plane", "kcp", plane, clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
-		machine("plane-alone", "", plane),
+		planeAlone,
 	), Workloads: workload.New(workload.Options{})}
 	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	want := &clusterv1.WorkersStatus{
 		DesiredReplicas: new(int32(111)), Replicas: new(int32(60)), ReadyReplicas: new(int32(9)), AvailableReplicas: new(int32(7)), UpToDateReplicas: new(int32(6)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 3}, {Version: "v1.36.1", Replicas: 57}},
 	}
 	if diff := cmp.Diff(want, s.workers.status()); diff != "" {
 		t.Error(diff)
 	}
 	wantPlane := &clusterv1.ClusterControlPlaneStatus{
 		DesiredReplicas: new(int32(2)), Replicas: new(int32(2)), ReadyReplicas: new(int32(1)), AvailableReplicas: new(int32(1)), UpToDateReplicas: new(int32(0)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.36.2", Replicas: 1}},
 	}
-	if diff := cmp.Diff(wantPlane, controlPlaneStatus(s.workers.controlPlane)); diff != "" {
+	if diff := cmp.Diff(wantPlane, controlPlaneStatus(s)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -132,14 +136,14 @@ func TestDeletionStages(t *testing.T) {
 	goingMD := md.DeepCopy()
 	goingMD.DeletionTimestamp = new(metav1.Now())
 	infra, kcp := &contract.InfraCluster{Object: contract.Object{Unstructured: object("infra")}}, &contract.ControlPlane{Object: contract.Object{Unstructured: object("kcp")}}
-	const (
-		workersStage = clusterv1.ClusterDeletingWaitingForWorkersDeletionReason
-		planeStage   = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason
-		infraStage   = clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason
 	// labelled is that an object which the UID owns is labelled for another manager.
 	labelled := func(owner types.UID) error {
 		return &predicates.ForeignError{Kind: "K", Name: "k", Value: "old", Own: "new", Owners: []metav1.OwnerReference{{UID: owner}}}
 	}
+	const (
+		workersStage = clusterv1.ClusterDeletingWaitingForWorkersDeletionReason
+		planeStage   = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason
+		infraStage   = clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason
 	)
 	for name, test := range map[string]struct {
 		workers         workers
@@ -226,13 +230,13 @@ func TestDeletionStages(t *testing.T) {
 			if gone := len(s.cluster.Finalizers) == 0; gone != test.done || (!gone && s.deletion.reason != test.stage) {
 				t.Errorf("stage %q, finalizers %v", s.deletion.reason, s.cluster.Finalizers)
 			}
+			if !strings.Contains(s.deletion.message, test.message) {
+				t.Errorf("message %q, want one with %q", s.deletion.message, test.message)
+			}
 		})
 	}
 }
 
-			if !strings.Contains(s.deletion.message, test.message) {
-				t.Errorf("message %q, want one with %q", s.deletion.message, test.message)
-			}
 // TestRefusedDeletionOfAWorkerIsReported has a MachineDeployment that an admission policy protects.
 func TestRefusedDeletionOfAWorkerIsReported(t *testing.T) {
 	t.Parallel()

@@ -161,17 +161,6 @@ func failureDomain(name string, fields map[string]any) clusterv1.FailureDomain {
 	return domain
 }
 
-// ControlPlane is the object a control plane provider turns into API servers.
-type ControlPlane struct{ Object }
-
-// Initialized reports whether the API server has come up for the first time.
-func (c *ControlPlane) Initialized() bool {
-	return c.flag([]string{"status", "initialization", "controlPlaneInitialized"}, []string{"status", "initialized"})
-}
-
-// Endpoint is where the API server answers; zero when the provider does not supply it.
-func (c *ControlPlane) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
-
 // hostName matches what is no IP address and may be the host of a Cluster's endpoint.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*[.]?$`)
 

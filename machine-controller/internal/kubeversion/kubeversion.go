@@ -40,12 +40,29 @@ func Upgrades(from, to semver.Version) bool {
 	return capiversion.Compare(to, from, capiversion.WithBuildTags()) >= 1
 }
 
-// maxVersions and maxLength are how many versions a status may have, and how many characters each of them.
-const maxVersions, maxLength = 100, 256
+// MaxOfOwner and MaxOfCluster are how many versions the status of a MachineSet or MachineDeployment may have, and each of the two
+// lists in that of a Cluster.
+const MaxOfOwner, MaxOfCluster = 100, 32
+
+// maxLength is how many characters a version may have.
+const maxLength = 256
+
+// OfMachines has for each Machine the version of its kubelet or, while that is not known, the one in its spec.
+func OfMachines(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
+	all := make([]clusterv1.StatusVersion, 0, len(machines))
+	for _, m := range machines {
+		version := Normalize(m.Spec.Version)
+		if m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion != "" {
+			version = m.Status.NodeInfo.KubeletVersion
+		}
+		all = append(all, clusterv1.StatusVersion{Version: version, Replicas: 1})
+	}
+	return all
+}
 
 // Count adds up replicas by version: the lowest first, and what is no version last. Kubelets report any text as their
-// version: where there are more versions than a status may have, those of the fewest replicas are left out.
-func Count(all []clusterv1.StatusVersion) []clusterv1.StatusVersion {
+// version: where there are more versions than the most that the status may have, those of the fewest replicas are left out.
+func Count(all []clusterv1.StatusVersion, most int) []clusterv1.StatusVersion {
 	replicas := map[string]int32{}
 	for _, each := range all {
 		if each.Version != "" {
@@ -54,9 +71,9 @@ func Count(all []clusterv1.StatusVersion) []clusterv1.StatusVersion {
 	}
 	var counted []clusterv1.StatusVersion
 	versions := slices.SortedFunc(maps.Keys(replicas), compare)
-	if len(versions) > maxVersions {
+	if len(versions) > most {
 		slices.SortStableFunc(versions, func(a, b string) int { return cmp.Compare(replicas[b], replicas[a]) })
-		versions = versions[:maxVersions]
+		versions = versions[:most]
 		slices.SortFunc(versions, compare)
 	}
 	for _, version := range versions {

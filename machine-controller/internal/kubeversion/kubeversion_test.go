@@ -60,7 +60,7 @@ func TestCount(t *testing.T) {
 	got := Count([]clusterv1.StatusVersion{
 		{Version: "none", Replicas: 1}, {Version: "v1.10.0", Replicas: 2}, {Version: "v1.9.0", Replicas: 1}, {Replicas: 4},
 		{Version: "v1.10.0", Replicas: 3}, {Version: "v1.10.0-rc.1", Replicas: 1}, {Version: "also none", Replicas: 1},
-	})
+	}, MaxOfOwner)
 	want := []clusterv1.StatusVersion{
 		{Version: "v1.9.0", Replicas: 1}, {Version: "v1.10.0-rc.1", Replicas: 1}, {Version: "v1.10.0", Replicas: 5},
 		{Version: "also none", Replicas: 1}, {Version: "none", Replicas: 1},
@@ -72,11 +72,14 @@ func TestCount(t *testing.T) {
 	for i := range 200 {
 		many = append(many, clusterv1.StatusVersion{Version: fmt.Sprintf("v1.36.0-%d", i), Replicas: 1})
 	}
-	got = Count(many)
+	got = Count(many, MaxOfOwner)
 	if len(got) != 100 || len(got[98].Version) != 256 || got[99].Version != "zzz" {
 		t.Errorf("counted %d versions, ending in %v", len(got), got[len(got)-2:])
 	}
-	if Count(nil) != nil {
+	if got := Count(many, MaxOfCluster); len(got) != 32 {
+		t.Errorf("counted %d versions for a Cluster", len(got))
+	}
+	if Count(nil, MaxOfOwner) != nil {
 		t.Error("nothing is counted as something, which the API refuses")
 	}
 }

@@ -84,8 +84,8 @@ func TestProviderConditions(t *testing.T) {
 		},
 		"reports a status that does not exist": {
 			ready:     map[string]any{"status": "Maybe"},
-			bootstrap: condition{"Unknown", clusterv1.InvalidConditionReportedReason, `B reports a Ready condition with status "Maybe"`},
-			infra:     condition{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`},
+			bootstrap: condition{"Unknown", clusterv1.InvalidConditionReportedReason, `B reports the condition Ready with status "Maybe"`},
+			infra:     condition{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports the condition Ready with status "Maybe"`},
 		},
 		"reports what is awaited when the provider reports nothing": {
 			bootstrap: condition{"False", clusterv1.NotReadyReason, "B status.initialization.dataSecretCreated is false"},

@@ -168,5 +168,5 @@ func versions(sets []*clusterv1.MachineSet) []clusterv1.StatusVersion {
 	for _, set := range sets {
 		all = append(all, set.Status.Versions...)
 	}
-	return kubeversion.Count(all)
+	return kubeversion.Count(all, kubeversion.MaxOfOwner)
 }

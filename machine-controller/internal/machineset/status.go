@@ -74,7 +74,7 @@ func setCounts(s *state) {
 	status.ReadyReplicas = countTrue(s.machines, clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = countTrue(s.machines, clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = countTrue(s.machines, clusterv1.MachineUpToDateCondition)
-	status.Versions = versions(s.machines)
+	status.Versions = kubeversion.Count(kubeversion.OfMachines(s.machines), kubeversion.MaxOfOwner)
 }
 
 // annotationRules are those for the annotations that are read from a MachineSet. One of a MachineDeployment has its
@@ -110,17 +110,4 @@ func countTrue(machines []*clusterv1.Machine, condition string) *int32 {
 		}
 	}
 	return &n
-}
-
-// versions counts the Machines by the version of their kubelet or, while that is not known, by the one in their spec.
-func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
-	all := make([]clusterv1.StatusVersion, 0, len(machines))
-	for _, m := range machines {
-		version := kubeversion.Normalize(m.Spec.Version)
-		if m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion != "" {
-			version = m.Status.NodeInfo.KubeletVersion
-		}
-		all = append(all, clusterv1.StatusVersion{Version: version, Replicas: 1})
-	}
-	return kubeversion.Count(all)
 }
