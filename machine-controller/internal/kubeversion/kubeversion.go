@@ -40,9 +40,11 @@ func Upgrades(from, to semver.Version) bool {
 	return capiversion.Compare(to, from, capiversion.WithBuildTags()) >= 1
 }
 
-// MaxOfOwner and MaxOfCluster are how many versions the status of a MachineSet or MachineDeployment may have, and each of the two
-// lists in that of a Cluster.
-const MaxOfOwner, MaxOfCluster = 100, 32
+// MaxOfOwner is how many versions the status of a MachineSet or MachineDeployment may have.
+const MaxOfOwner = 100
+
+// MaxOfCluster is how many versions each of the two lists in the status of a Cluster may have.
+const MaxOfCluster = 32
 
 // maxLength is how many characters a version may have.
 const maxLength = 256
