@@ -31,6 +31,7 @@ import (
 	"drover.io/machine-controller/internal/machineset"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/policy"
+	"drover.io/machine-controller/internal/templateowner"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/manager"
@@ -80,7 +81,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 	if err != nil {
 		return fmt.Errorf("making a client for templates: %w", err)
 	}
-	templates := &contract.Templates{Resolver: resolver, Watch: watch, Live: bounded}
+	templates := &contract.Templates{Resolver: resolver, Live: bounded}
 	limits := controller.Options{MaxConcurrentReconciles: o.WorkerCount}
 	recorder := mgr.GetEventRecorder(name)
 	guard, err := newGuard(mgr, workloads, clk, o)
@@ -111,6 +112,10 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 			SyncLabels: o.syncLabels, SyncAnnotations: o.syncAnnotations, Tracer: manager.Tracer(mgr),
 		},
 		&machinepolicy.Reconciler{Client: mgr.GetClient()},
+		&templateowner.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Contract: &contract.Reader{
+			Resolver: resolver, Watch: watch, Cached: mgr.GetClient(),
+			Watcher: &contract.Watcher{Live: mgr.GetAPIReader(), Namespace: o.Namespace, Cache: mgr.GetCache(), Clock: clk},
+		}},
 		&machinehealthcheck.Reconciler{
 			Client: mgr.GetClient(), Live: bounded, Workloads: workloads, Guard: guard, Events: recorder, Clock: clk, Workers: o.WorkerCount,
 		},

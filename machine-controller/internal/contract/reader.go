@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,7 @@ const syncTimeout = 10 * time.Second
 // first time a kind is read.
 type Reader struct {
 	Resolver *Resolver
-	// Cached answers gets of unstructured objects from the manager's cache.
+	// Cached answers gets of unstructured objects, and of metadata, from the manager's cache.
 	Cached  client.Reader
 	Watcher *Watcher
 	// Watch refuses the objects that are labelled for another manager.
@@ -35,27 +36,46 @@ func (r *Reader) Get(ctx context.Context, namespace string, ref clusterv1.Contra
 	if err := CheckInstance(ref.GroupKind()); err != nil {
 		return Object{}, err
 	}
-	gvk, version, err := r.Resolver.Resolve(ctx, ref.GroupKind())
-	if err != nil {
-		return Object{}, err
-	}
-	if err := r.Watcher.Ensure(ctx, gvk); err != nil {
-		return Object{}, err
-	}
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(gvk)
-	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	if err := r.Cached.Get(bounded, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
-		return Object{}, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
-	}
-	if err := CheckScope(ref.GroupKind(), object); err != nil {
+	version, err := r.read(ctx, namespace, ref, object)
+	if err != nil {
 		return Object{}, err
 	}
 	if err := r.Watch.CheckForeign(ref.Kind, object); err != nil {
 		return Object{}, err
 	}
 	return Object{Unstructured: object, Contract: version}, nil
+}
+
+// TemplateMetadata returns the metadata of the referenced template, also of one that is labelled for another manager. The
+// Watcher must be one of metadata. Errors are as those of Get.
+func (r *Reader) TemplateMetadata(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*metav1.PartialObjectMetadata, error) {
+	if err := CheckTemplate(ref.GroupKind()); err != nil {
+		return nil, err
+	}
+	object := &metav1.PartialObjectMetadata{}
+	if _, err := r.read(ctx, namespace, ref, object); err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// read reads the referenced object from the cache, and returns the contract of its kind.
+func (r *Reader) read(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference, object client.Object) (Version, error) {
+	gvk, version, err := r.Resolver.Resolve(ctx, ref.GroupKind())
+	if err != nil {
+		return "", err
+	}
+	if err := r.Watcher.Ensure(ctx, gvk); err != nil {
+		return "", err
+	}
+	object.GetObjectKind().SetGroupVersionKind(gvk)
+	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if err := r.Cached.Get(bounded, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
+		return "", fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+	}
+	return version, CheckScope(ref.GroupKind(), object)
 }
 
 // InfraMachine gets the InfraMachine that ref names.

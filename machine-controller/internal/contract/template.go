@@ -13,24 +13,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/httplimit"
-	"drover.io/runtime/predicates"
 )
 
 // Templates reads the templates that infrastructure and bootstrap objects are made from.
 // They are read from the API server itself and only when something is to be created, so
-// that they cost no memory and are never stale.
+// that they cost no memory and are never stale. Their metadata alone are cached, see [Reader.TemplateMetadata].
 type Templates struct {
 	Resolver *Resolver
 	// Live reads from the API server itself, objects of at most [MaxElements].
 	Live client.Reader
-	// Watch keeps the templates that are labelled for another manager from being claimed.
-	Watch predicates.WatchFilter
 }
 
 // Template is a provider's template, ready to make objects from.
@@ -81,27 +76,6 @@ func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.Co
 		return nil, err
 	}
 	return object, nil
-}
-
-// Claim makes the Cluster an owner of the template, so that the template is moved and
-// deleted with it. A template that has the owner already costs nothing; one that is labelled for another
-// manager is only read.
-func (t *Templates) Claim(ctx context.Context, c client.Client, template *Template, cluster *clusterv1.Cluster) error {
-	if t.Watch.Foreign(template) {
-		return nil
-	}
-	if HasOwner(template, cluster.UID) {
-		return nil
-	}
-	before := template.DeepCopy()
-	template.SetOwnerReferences(append(template.GetOwnerReferences(), metav1.OwnerReference{
-		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
-	}))
-	if err := c.Patch(ctx, template.Unstructured, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("making Cluster %q an owner of %s %q: %w", cluster.Name, template.GetKind(), template.GetName(), err)
-	}
-	ctrl.LoggerFrom(ctx).Info("made the Cluster an owner of the template", template.GetKind(), klog.KObj(template))
-	return nil
 }
 
 // Metadata is name, labels and owner of an object made from a template.

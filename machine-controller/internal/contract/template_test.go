@@ -9,18 +9,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/runtime/httplimit"
-	"drover.io/runtime/logtest"
 )
 
 // templatesWith reads templates from an API server that answers reads of objects with an error, or an empty object.
@@ -82,71 +78,6 @@ func TestTemplates(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestClaim(t *testing.T) {
-	t.Parallel()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c"}}
-	boom := errors.New("boom")
-	owner := func(uid types.UID) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: uid}
-	}
-	for name, test := range map[string]struct {
-		watch  string
-		owners []metav1.OwnerReference
-		err    error
-		writes int
-		want   []metav1.OwnerReference
-	}{
-		"adds the Cluster":                             {writes: 1, want: []metav1.OwnerReference{owner("c")}},
-		"adds the Cluster to other owners":             {owners: []metav1.OwnerReference{owner("other")}, writes: 1, want: []metav1.OwnerReference{owner("other"), owner("c")}},
-		"does not write when the Cluster is an owner":  {owners: []metav1.OwnerReference{owner("c")}, want: []metav1.OwnerReference{owner("c")}},
-		"does not write a template of another manager": {watch: "other"},
-		"returns an error":                             {err: boom, writes: 1, want: []metav1.OwnerReference{owner("c")}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			template := &Template{&unstructured.Unstructured{Object: map[string]any{}}}
-			template.SetAPIVersion("g/v1")
-			template.SetKind("ThingTemplate")
-			template.SetNamespace("ns")
-			template.SetName("t")
-			template.SetResourceVersion("7")
-			template.SetOwnerReferences(test.owners)
-			if test.watch != "" {
-				template.SetLabels(map[string]string{clusterv1.WatchLabel: test.watch})
-			}
-			writes, log := 0, &logtest.TextRecorder{}
-			c := interceptor.NewClient(nil, interceptor.Funcs{
-				Patch: func(_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
-					writes++
-					if data, err := patch.Data(object); err != nil || !cmp.Equal(resourceVersionOf(t, data), "7") {
-						t.Errorf("the patch %s is not for the version that was read: %v", data, err)
-					}
-					return test.err
-				},
-			})
-			err := (&Templates{Watch: "own"}).Claim(log.Context(t.Context()), c, template, cluster)
-			if !errors.Is(err, test.err) || writes != test.writes {
-				t.Errorf("error %v after %d writes", err, writes)
-			}
-			if diff := cmp.Diff(test.want, template.GetOwnerReferences()); diff != "" {
-				t.Errorf("owners (-want +got):\n%s", diff)
-			}
-			if logged := len(log.Lines("made the Cluster an owner of the template ThingTemplate=ns/t")); logged != map[bool]int{true: test.writes}[test.err == nil] {
-				t.Errorf("%d log lines", logged)
-			}
-		})
-	}
-}
-
-func resourceVersionOf(t *testing.T, patch []byte) string {
-	t.Helper()
-	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(append([]byte(`{"apiVersion":"v1","kind":"X",`), patch[1:]...)); err != nil {
-		t.Fatal(err)
-	}
-	return o.GetResourceVersion()
 }
 
 // TestMessagesNameTheCorrection checks the errors that a user has to correct.

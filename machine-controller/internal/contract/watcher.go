@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -37,7 +38,7 @@ type Starter interface {
 }
 
 // Watcher starts a watch on a provider kind the first time it is needed. Every change of such an
-// object triggers a reconcile of its owner.
+// object triggers the reconciles that Owner, or Metadata, maps it to.
 type Watcher struct {
 	// Live reads from the API server itself whether the kind can be listed, before a watch on it is
 	// started: an informer without permission would block its readers instead.
@@ -46,11 +47,13 @@ type Watcher struct {
 	Namespace string
 	// Cache is where the watched objects end up.
 	Cache cache.Cache
-	// Controller is the controller whose objects own the provider's objects.
+	// Controller is the controller whose objects own, or refer to, the provider's objects.
 	Controller Starter
 	// Owner maps a provider's object to the requests of its owners.
 	Owner handler.TypedEventHandler[*unstructured.Unstructured, reconcile.Request]
-	Clock clock.PassiveClock
+	// Metadata, if it is set, takes the place of Owner: nothing but the metadata of the objects is watched and cached.
+	Metadata handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request]
+	Clock    clock.PassiveClock
 
 	once  sync.Once
 	calls singleflight.Group
@@ -80,13 +83,22 @@ func (w *Watcher) ensure(ctx context.Context, gvk schema.GroupVersionKind) error
 		w.refused.Set(gvk, err)
 		return err
 	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(gvk)
-	if err := w.Controller.Watch(source.Kind(w.Cache, object, w.Owner)); err != nil {
+	if err := w.Controller.Watch(w.source(gvk)); err != nil {
 		return fmt.Errorf("watching %s: %w", gvk.GroupKind(), err)
 	}
 	w.started.Store(gvk, struct{}{})
 	return nil
+}
+
+func (w *Watcher) source(gvk schema.GroupVersionKind) source.Source {
+	if w.Metadata != nil {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(gvk)
+		return source.Kind(w.Cache, object, w.Metadata)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gvk)
+	return source.Kind(w.Cache, object, w.Owner)
 }
 
 func (w *Watcher) listable(ctx context.Context, gvk schema.GroupVersionKind) error {

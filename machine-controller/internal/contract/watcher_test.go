@@ -254,7 +254,8 @@ func TestReaderRefusesWhatBelongsToNoNamespace(t *testing.T) {
 	_, instance := templates.Instance(t.Context(), "ns", ref)
 	ref.Kind = "ThingTemplate"
 	_, template := templates.Get(t.Context(), "ns", ref)
-	for _, err := range []error{infra, instance, template} {
+	_, metadata := reader.TemplateMetadata(t.Context(), "ns", ref)
+	for _, err := range []error{infra, instance, template, metadata} {
 		if !IsInvalidReference(err) {
 			t.Errorf("the error is %v", err)
 		}

@@ -21,6 +21,7 @@ const (
 	byController  = "metadata.controller"
 	byClusterName = "spec.clusterName"
 	byProviderID  = "spec.providerID"
+	byTemplate    = "spec.template"
 )
 
 // The kinds that are indexed.
@@ -44,7 +45,9 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		{machine, byProviderID, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ProviderID) }},
 		{machineSet, byController, controllerUID},
 		{machineSet, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineSet).Spec.ClusterName) }},
+		{machineSet, byTemplate, func(o client.Object) []string { return templates(&o.(*clusterv1.MachineSet).Spec.Template.Spec) }},
 		{machineDeployment, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineDeployment).Spec.ClusterName) }},
+		{machineDeployment, byTemplate, func(o client.Object) []string { return templates(&o.(*clusterv1.MachineDeployment).Spec.Template.Spec) }},
 		{machineHealthCheck, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineHealthCheck).Spec.ClusterName) }},
 	} {
 		if err := add(ctx, indexer, each.object, each.field, each.extract); err != nil {
@@ -94,6 +97,11 @@ func MachineSetsOfCluster(ctx context.Context, c client.Reader, cluster client.O
 	return machineSets(ctx, c, query{machineSet, byClusterName, cluster.Namespace, cluster.Name})
 }
 
+// MachineSetsOfTemplate returns the MachineSets of a namespace that refer to the template.
+func MachineSetsOfTemplate(ctx context.Context, c client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference) ([]*clusterv1.MachineSet, error) {
+	return machineSets(ctx, c, query{machineSet, byTemplate, namespace, template(ref)})
+}
+
 func machineSets(ctx context.Context, c client.Reader, q query) ([]*clusterv1.MachineSet, error) {
 	list := &clusterv1.MachineSetList{}
 	return find(ctx, c, q, list, &list.Items)
@@ -101,7 +109,15 @@ func machineSets(ctx context.Context, c client.Reader, q query) ([]*clusterv1.Ma
 
 // MachineDeploymentsOfCluster returns every MachineDeployment of the Cluster.
 func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
-	q := query{machineDeployment, byClusterName, cluster.Namespace, cluster.Name}
+	return machineDeployments(ctx, c, query{machineDeployment, byClusterName, cluster.Namespace, cluster.Name})
+}
+
+// MachineDeploymentsOfTemplate returns the MachineDeployments of a namespace that refer to the template.
+func MachineDeploymentsOfTemplate(ctx context.Context, c client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference) ([]*clusterv1.MachineDeployment, error) {
+	return machineDeployments(ctx, c, query{machineDeployment, byTemplate, namespace, template(ref)})
+}
+
+func machineDeployments(ctx context.Context, c client.Reader, q query) ([]*clusterv1.MachineDeployment, error) {
 	list := &clusterv1.MachineDeploymentList{}
 	return find(ctx, c, q, list, &list.Items)
 }
@@ -121,6 +137,22 @@ func controllerUID(object client.Object) []string {
 		return []string{string(owner.UID)}
 	}
 	return []string{none}
+}
+
+// templates are the index values of both templates that Machines are created from.
+func templates(spec *clusterv1.MachineSpec) []string {
+	var found []string
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.InfrastructureRef, spec.Bootstrap.ConfigRef} {
+		if ref.IsDefined() {
+			found = append(found, template(ref))
+		}
+	}
+	return found
+}
+
+// template is the index value of a template; no group, kind and name has a slash.
+func template(ref clusterv1.ContractVersionedObjectReference) string {
+	return ref.APIGroup + "/" + ref.Kind + "/" + ref.Name
 }
 
 func text(value string) []string {

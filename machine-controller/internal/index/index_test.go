@@ -155,6 +155,15 @@ func lookups(t *testing.T, c client.Reader) {
 		"finds the MachineDeployments of it": {func(ctx context.Context) ([]string, error) {
 			return namesOf(MachineDeploymentsOfCluster(ctx, c, cluster))
 		}, []string{"a/one"}},
+		"finds the MachineSets of a template": {func(ctx context.Context) ([]string, error) {
+			return namesOf(MachineSetsOfTemplate(ctx, c, "a", testenv.TemplateSpec().InfrastructureRef))
+		}, []string{"a/alone", "a/owned"}},
+		"finds the MachineDeployments of a template": {func(ctx context.Context) ([]string, error) {
+			return namesOf(MachineDeploymentsOfTemplate(ctx, c, "b", testenv.TemplateSpec().InfrastructureRef))
+		}, []string{"b/one"}},
+		"finds none of another kind of its name": {func(ctx context.Context) ([]string, error) {
+			return namesOf(MachineDeploymentsOfTemplate(ctx, c, "b", testenv.MachineSpec().InfrastructureRef))
+		}, []string{}},
 		"finds the MachineHealthChecks of it": {func(ctx context.Context) ([]string, error) {
 			return namesOf(MachineHealthChecksOfCluster(ctx, c, cluster))
 		}, []string{"a/one"}},

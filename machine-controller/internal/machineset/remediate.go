@@ -221,7 +221,7 @@ func (r *remediator) replacementBlocked(ctx context.Context, s *state) (string, 
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return "Waiting because the Cluster is being deleted", nil
 	}
-	if _, err := r.creator.ReadTemplates(ctx, s.cluster, s.set); err != nil {
+	if _, err := r.creator.ReadTemplates(ctx, s.set); err != nil {
 		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
 	}
 	problem, err := r.preflight.check(ctx, s)

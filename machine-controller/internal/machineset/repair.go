@@ -29,7 +29,7 @@ func (r *repairer) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	if len(lacking) == 0 {
 		return reconcile.Result{}, nil
 	}
-	from, err := r.creator.ReadTemplates(ctx, s.cluster, s.set)
+	from, err := r.creator.ReadTemplates(ctx, s.set)
 	if err != nil {
 		s.blocked = err
 		return reconcile.Result{}, ignoreMisconfigured(err)

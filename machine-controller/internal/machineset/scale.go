@@ -116,7 +116,7 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 		denied("NotSelected", s.blocked.Error())
 		return reconcile.Result{}, nil //nolint:nilerr // it is in a condition; only a new MachineSet can help
 	}
-	from, err := sc.creator.ReadTemplates(ctx, s.cluster, s.set)
+	from, err := sc.creator.ReadTemplates(ctx, s.set)
 	if err != nil {
 		s.blocked = err
 		denied("TemplateUnreadable", err.Error())

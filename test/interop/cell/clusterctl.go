@@ -66,9 +66,13 @@ func (w *Environment) up(ctx context.Context) error {
 }
 
 // Move runs clusterctl move to a second management cluster, and checks whether
-// every host, Node and providerID is unchanged and whether the workflow continues there.
+// every host, Node and providerID is unchanged, whether the templates of a MachineDeployment without Machines
+// are there, and whether the workflow continues there.
 func (w *Environment) Move(ctx context.Context) error {
 	if err := w.up(ctx); err != nil {
+		return err
+	}
+	if err := w.createIdle(ctx); err != nil {
 		return err
 	}
 	before, err := w.identities(ctx)
@@ -91,7 +95,7 @@ func (w *Environment) Move(ctx context.Context) error {
 	if _, err := w.peers.Clusterctl(ctx, w.Stack, "move", "-n", namespace, "--to-kubeconfig="+target.Stack.Kubeconfig("management")); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{w.awaitEmptySource, target.running(2), target.unchanged(before)} {
+	for _, step := range []func(context.Context) error{w.awaitEmptySource, target.idleMoved(w), target.running(2), target.unchanged(before)} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("after the move: %w", err)
 		}

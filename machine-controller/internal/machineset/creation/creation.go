@@ -23,7 +23,6 @@ import (
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/machinename"
 	"drover.io/runtime/predicates"
-	"drover.io/runtime/results"
 )
 
 // Creator creates Machines: first the Machine, with its finalizer, labels and owner; then its BootstrapConfig and its
@@ -42,23 +41,14 @@ type Templates struct {
 }
 
 // ReadTemplates reads both templates of the MachineSet; the error of a missing one names it.
-func (c *Creator) ReadTemplates(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet) (Templates, error) {
+func (c *Creator) ReadTemplates(ctx context.Context, set *clusterv1.MachineSet) (Templates, error) {
 	spec := &set.Spec.Template.Spec
-	infra, err := c.readTemplate(ctx, cluster, set.Namespace, spec.InfrastructureRef)
+	infra, err := c.Templates.Get(ctx, set.Namespace, spec.InfrastructureRef)
 	if err != nil || !spec.Bootstrap.ConfigRef.IsDefined() {
 		return Templates{infra: infra}, err
 	}
-	bootstrap, err := c.readTemplate(ctx, cluster, set.Namespace, spec.Bootstrap.ConfigRef)
+	bootstrap, err := c.Templates.Get(ctx, set.Namespace, spec.Bootstrap.ConfigRef)
 	return Templates{infra, bootstrap}, err
-}
-
-// readTemplate reads a template and makes the Cluster its owner.
-func (c *Creator) readTemplate(ctx context.Context, cluster *clusterv1.Cluster, namespace string, ref clusterv1.ContractVersionedObjectReference) (*contract.Template, error) {
-	template, err := c.Templates.Get(ctx, namespace, ref)
-	if err != nil {
-		return nil, err
-	}
-	return template, results.IgnoreNotFoundOrConflict(c.Templates.Claim(ctx, c.Client, template, cluster))
 }
 
 // Create creates one Machine with its children.

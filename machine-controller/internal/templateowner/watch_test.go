@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package templateowner
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestTemplatesWithoutMachinesAreOwned follows the templates of a pool that scales from zero: they get the Cluster as owner,
+// again when it was removed, and again when a template was replaced under its name, with one write each time.
+func TestTemplatesWithoutMachinesAreOwned(t *testing.T) {
+	t.Parallel()
+	for name, pool := range map[string]func(*environment, string) client.Object{
+		"MachineDeployment": func(e *environment, template string) client.Object { return e.deployment(template) },
+		"MachineSet":        func(e *environment, template string) client.Object { return e.set(template) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnvironment(t)
+			e.start("")
+			infra, bootstrap := e.templates("small")
+			e.create(pool(e, "small"))
+			e.awaitOwner(infra, bootstrap)
+
+			e.patch(infra, `{"metadata":{"ownerReferences":null}}`)
+			e.awaitOwner(infra)
+			e.Expect(e.client.Delete(t.Context(), bootstrap)).To(gomega.Succeed())
+			bootstrap = e.template(bootstrapTemplate, "small")
+			e.create(bootstrap)
+			e.awaitOwner(bootstrap)
+
+			// What does not change the owner is not written again.
+			e.patch(infra, `{"metadata":{"annotations":{"example.com/note":"1"}},"spec":{"more":true}}`)
+			later := e.template(infraTemplate, "later")
+			e.create(later)
+			other := e.set("later")
+			other.Name = "other"
+			e.create(other)
+			e.awaitOwner(later)
+			e.writes.expect(t, map[string]int{"ThingMachineTemplate small": 2, "ThingConfigTemplate small": 2, "ThingMachineTemplate later": 1})
+		})
+	}
+}
+
+// TestTemplateIsOwnedOnceItMayBe has what keeps a Cluster from becoming an owner, and ends.
+func TestTemplateIsOwnedOnceItMayBe(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before func(*environment, *clusterv1.MachineDeployment)
+		after  func(*environment, *clusterv1.MachineDeployment)
+	}{
+		"a Cluster is paused": {
+			func(e *environment, _ *clusterv1.MachineDeployment) { e.patch(e.cluster, `{"spec":{"paused":true}}`) },
+			func(e *environment, _ *clusterv1.MachineDeployment) { e.patch(e.cluster, `{"spec":{"paused":false}}`) },
+		},
+		"a MachineDeployment is paused": {
+			func(_ *environment, md *clusterv1.MachineDeployment) {
+				md.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			},
+			func(e *environment, md *clusterv1.MachineDeployment) {
+				e.patch(md, `{"metadata":{"annotations":null}}`)
+			},
+		},
+		"a MachineDeployment is another manager's": {
+			func(_ *environment, md *clusterv1.MachineDeployment) { md.Labels[clusterv1.WatchLabel] = "other" },
+			func(e *environment, md *clusterv1.MachineDeployment) {
+				e.patch(md, `{"metadata":{"labels":{"cluster.x-k8s.io/watch-filter":"own"}}}`)
+			},
+		},
+		"a MachineDeployment refers to another template": {
+			func(_ *environment, md *clusterv1.MachineDeployment) {
+				md.Spec.Template.Spec.InfrastructureRef.Name = "other"
+			},
+			func(e *environment, md *clusterv1.MachineDeployment) {
+				e.patch(md, `{"spec":{"template":{"spec":{"infrastructureRef":{"name":"small"}}}}}`)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnvironment(t)
+			md := e.deployment("small")
+			md.Labels = map[string]string{clusterv1.WatchLabel: "own"}
+			infra, _ := e.templates("small")
+			test.before(e, md)
+			e.create(md)
+			e.reconcile("own", e.cluster)
+			if owners := e.owners(infra); owners != nil {
+				t.Fatalf("owners %v", owners)
+			}
+			e.start("own")
+			test.after(e, md)
+			e.awaitOwner(infra)
+		})
+	}
+}
+
+// TestTemplateThatIsHandedOverIsOwned relabels a template of another manager.
+func TestTemplateThatIsHandedOverIsOwned(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	infra := e.template(infraTemplate, "small")
+	infra.SetLabels(map[string]string{clusterv1.WatchLabel: "other"})
+	bootstrap := e.template(bootstrapTemplate, "small")
+	md := e.deployment("small")
+	md.Labels = map[string]string{clusterv1.WatchLabel: "own"}
+	e.create(infra, bootstrap, md)
+	e.start("own")
+	e.awaitOwner(bootstrap)
+	e.patch(infra, `{"metadata":{"labels":{"cluster.x-k8s.io/watch-filter":"own"}}}`)
+	e.awaitOwner(infra)
+	e.writes.expect(t, map[string]int{"ThingMachineTemplate small": 1, "ThingConfigTemplate small": 1})
+}
+
+// TestOwnerChanged has the changes of a template that may be about its owner.
+func TestOwnerChanged(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*metav1.PartialObjectMetadata)
+		want   bool
+	}{
+		"is another object":     {func(o *metav1.PartialObjectMetadata) { o.UID = "2" }, true},
+		"has another owner":     {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences[0].UID = "d" }, true},
+		"has no owner":          {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences = nil }, true},
+		"has another manager":   {func(o *metav1.PartialObjectMetadata) { o.Labels[clusterv1.WatchLabel] = "other" }, true},
+		"has another label":     {func(o *metav1.PartialObjectMetadata) { o.Labels["a"] = "b" }, false},
+		"has another version":   {func(o *metav1.PartialObjectMetadata) { o.ResourceVersion, o.Generation = "2", 2 }, false},
+		"has not changed":       {func(*metav1.PartialObjectMetadata) {}, false},
+		"has an empty list now": {func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				UID: "1", ResourceVersion: "1", Labels: map[string]string{"a": "a"}, OwnerReferences: []metav1.OwnerReference{{UID: types.UID("c")}},
+			}}
+			after := before.DeepCopy()
+			test.change(after)
+			if got := ownerChanged(before, after); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
