@@ -88,9 +88,10 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	r.watch, r.writes, r.looks.Clock = watch, &expectation.Writes{Clock: r.Clock}, r.Clock
 	r.fairShare, r.backoff = fairshare.NewGate(r.Workers, r.Clock), backoff.NewLimiter()
 	r.setPhases()
+	selectionChanged := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}) // a new label can be that of another manager
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(watch.MatchingPredicate())).
-		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.otherChecks), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.otherChecks), builder.WithPredicates(selectionChanged)).
 		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), healthInputChanged())).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(watch.ChildPredicate(), predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(predicate.Or(clusterpredicate.StateChanged(), clusterReadyChanged()))).

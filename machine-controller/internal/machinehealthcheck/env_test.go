@@ -32,6 +32,7 @@ import (
 	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/envtest"
+	"drover.io/runtime/predicates"
 )
 
 // eventTimeout is how long the tests wait for a real API server.
@@ -73,8 +74,14 @@ type environment struct {
 	workloads *workload.Connections
 }
 
-// newEnvironment starts a manager. Without a kubeconfig the Cluster is never connected.
+// newEnvironment starts a manager of all objects. Without a kubeconfig the Cluster is never connected.
 func newEnvironment(t *testing.T, connected bool) *environment {
+	t.Helper()
+	return newFilteredEnvironment(t, connected, "")
+}
+
+// newFilteredEnvironment starts a manager of those objects that have its label.
+func newFilteredEnvironment(t *testing.T, connected bool, watch predicates.WatchFilter) *environment {
 	t.Helper()
 	config, err := management.Start()
 	if err != nil {
@@ -99,7 +106,7 @@ func newEnvironment(t *testing.T, connected bool) *environment {
 		})
 	}
 	w.cluster()
-	w.start(config, c.Scheme())
+	w.start(config, c.Scheme(), watch)
 	return w
 }
 
@@ -116,7 +123,7 @@ func (w *environment) cluster() {
 	w.Expect(w.Status().Update(w.T.Context(), cluster)).To(gomega.Succeed())
 }
 
-func (w *environment) start(config *rest.Config, s *runtime.Scheme) {
+func (w *environment) start(config *rest.Config, s *runtime.Scheme, watch predicates.WatchFilter) {
 	w.Helper()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		NewClient:  index.NewClient,
@@ -139,12 +146,12 @@ func (w *environment) start(config *rest.Config, s *runtime.Scheme) {
 	checks := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: w.workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},
 	}
-	w.Expect(checks.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
+	w.Expect(checks.Register(mgr, watch, controller.Options{})).To(gomega.Succeed())
 	sets := &machineset.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Workloads: w.workloads, Events: recorder, Clock: clock.RealClock{},
 		Templates: &contract.Templates{Resolver: &contract.Resolver{Reader: mgr.GetClient()}, Live: mgr.GetAPIReader()},
 	}
-	w.Expect(sets.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
+	w.Expect(sets.Register(mgr, watch, controller.Options{})).To(gomega.Succeed())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	w.Cleanup(func() {

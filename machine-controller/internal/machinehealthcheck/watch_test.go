@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"drover.io/machine-controller/internal/health"
@@ -69,6 +71,30 @@ func TestClusterThatBecomesReadyTriggersItsChecks(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what triggers a reconcile (-want +got):\n%s", diff)
 	}
+}
+
+// TestCheckThatIsHandedOverWakesTheOthers labels the older of two checks for another manager, and for this one again.
+func TestCheckThatIsHandedOverWakesTheOthers(t *testing.T) {
+	t.Parallel()
+	w := newFilteredEnvironment(t, true, "own")
+	own := func(o client.Object) { o.SetLabels(map[string]string{clusterv1.WatchLabel: "own", "pool": "a"}) }
+	m := w.machine("m-0", "pool-a")
+	w.change(m, func() { own(m) })
+	older := w.check("a-older", func(check *clusterv1.MachineHealthCheck) { own(check) })
+	younger := w.check("b-younger", func(check *clusterv1.MachineHealthCheck) { own(check) })
+	expect := func(check *clusterv1.MachineHealthCheck, machines int32) {
+		t.Helper()
+		w.Eventually(func(g gomega.Gomega) {
+			g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(check), check)).To(gomega.Succeed())
+			g.Expect(check.Status.ExpectedMachines).To(gomega.HaveValue(gomega.Equal(machines)))
+		}).Should(gomega.Succeed())
+	}
+	expect(older, 1)
+	expect(younger, 0)
+	w.change(older, func() { older.Labels[clusterv1.WatchLabel] = "other" })
+	expect(younger, 1)
+	w.change(older, func() { own(older) })
+	expect(younger, 0)
 }
 
 // TestAnothersCheckTakesNoPrecedence has older checks of two managers.

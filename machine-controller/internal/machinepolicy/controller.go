@@ -43,9 +43,11 @@ type Reconciler struct {
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch = watch
 	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
+	// A change of the labels can be one to or from another manager, whose policies do not count.
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	err := builder.ControllerManagedBy(mgr).
-		For(&droverpolicyv1.MachinePolicy{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&droverpolicyv1.MachinePolicy{}, coalesce.Map(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&droverpolicyv1.MachinePolicy{}, builder.WithPredicates(watch.MatchingPredicate(), changed)).
+		Watches(&droverpolicyv1.MachinePolicy{}, coalesce.Map(r.policiesOfNamespace), builder.WithPredicates(changed)).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.policiesOfNamespace), labels).
 		Watches(&clusterv1.MachineSet{}, coalesce.Map(r.policiesOfNamespace), labels).
 		WithOptions(options).
