@@ -50,6 +50,9 @@ const DeleteMachine = "delete the Machine"
 // OnMachine names an annotation that is set on a Machine.
 func OnMachine(annotation string) string { return "the annotation " + annotation + " on the Machine" }
 
+// DiskCaution is what to consider before the wait for the volumes of a Node is left out.
+const DiskCaution = "though some clouds delete an attached disk with the instance"
+
 // HealthCheckReplaces is what is done about an unhealthy Machine in a Cluster whose Machines are evaluated.
 const HealthCheckReplaces = "a MachineHealthCheck replaces the Machine where one selects it"
 

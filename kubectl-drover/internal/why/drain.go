@@ -13,12 +13,12 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/api/reason"
 	"drover.io/kubectl-drover/internal/object"
+	"drover.io/runtime/drainplan"
 	"drover.io/runtime/quantity"
 )
 
@@ -187,10 +187,12 @@ func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Fin
 	}
 	switch {
 	case found.waitsFor(podsUseVolumes):
-		found.Actor, found.Meaning, found.Help = reason.WorkloadAdmin, podsUseVolumes, "delete the Pods that the message has; "+step.goOn()
+		found.Actor, found.Meaning, found.Help = reason.WorkloadAdmin, podsUseVolumes, "delete the Pods that were not evicted; "+step.goOn()
 	case found.Actor != reason.Drover || f.Now.Sub(began) <= maxWait:
 	case found.waitsFor(awaitsAnswer):
 		found.unanswered(step)
+	case found.waitsFor(podsEnd):
+		found.Actor, found.Meaning, found.Help = reason.WorkloadAdmin, podsEnd, podsKept+"; "+step.goOn()
 	default:
 		found.Actor = reason.WorkloadAdmin
 	}
@@ -210,24 +212,11 @@ func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Findi
 
 // deletingNode adds that a Node cannot be deleted without a connection, which is no refusal then.
 func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
-	offline, err := f.offline(ctx, m, found, nodeStep{"the deletion of the Node", deletionField(m, "nodeDeletionTimeoutSeconds") + " to 1 or more"})
+	offline, err := f.offline(ctx, m, found, nodeStep{"the deletion of the Node", drainplan.DeletionField(m, "nodeDeletionTimeoutSeconds") + " to 1 or more"})
 	if offline {
 		found.Meaning = "its Node cannot be deleted without a connection to the workload cluster"
 	}
 	return err
-}
-
-// deletionField names a field of spec.deletion of a Machine where it is set: its MachineSet takes it from the template.
-func deletionField(m *clusterv1.Machine, field string) string {
-	owner := metav1.GetControllerOfNoCopy(m)
-	if owner == nil || !object.MachineSet.Owns(owner) {
-		return "spec.deletion." + field + " of the Machine"
-	}
-	name := "MachineSet " + owner.Name
-	if pool := m.Labels[clusterv1.MachineDeploymentNameLabel]; pool != "" {
-		name = "MachineDeployment " + pool
-	}
-	return "spec.template.spec.deletion." + field + " of " + name
 }
 
 func budgetsIn(message string) []client.ObjectKey {

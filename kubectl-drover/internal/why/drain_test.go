@@ -112,7 +112,7 @@ func TestDrainThatWaitsForTheWorkloadCluster(t *testing.T) {
 		drains     = clusterv1.MachineDeletingDrainingNodeReason
 		detaches   = clusterv1.MachineDeletingWaitingForVolumeDetachReason
 		skipDrain  = "to go on without a drain, set the annotation " + clusterv1.ExcludeNodeDrainingAnnotation + " on the Machine"
-		skipDetach = "to go on without waiting for the volumes, set the annotation " + clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " on the Machine"
+		skipDetach = "to go on without waiting for the volumes, though some clouds delete an attached disk with the instance, set the annotation " + clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " on the Machine"
 	)
 	for name, test := range map[string]struct {
 		stage, message string
@@ -359,15 +359,35 @@ func TestVolumesHaveTimeToDetach(t *testing.T) {
 	}
 }
 
-// TestPodsThatKeepVolumesNeedAction has the message of a Machine whose drain was given up.
+// TestPodsThatKeepVolumesNeedAction has the messages of a Machine whose drain was given up. Another deletion does not end a Pod
+// that is being deleted, which has time to end.
 func TestPodsThatKeepVolumesNeedAction(t *testing.T) {
 	t.Parallel()
-	m := deleted(clusterv1.MachineDeletingWaitingForVolumeDetachReason,
-		"Waiting for Pods that were not evicted, or have not ended, and still use volumes on the Node: a/b (PersistentVolumeClaim data). Delete them; to go on …")
-	m.Status.Deletion = &clusterv1.MachineDeletionStatus{WaitForNodeVolumeDetachStartTime: ago(time.Minute)}
-	found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
-	if err != nil || found.Actor != reason.WorkloadAdmin || !strings.HasPrefix(found.Help, "delete the Pods that the message has; to go on without waiting for the volumes") {
-		t.Errorf("got %+v, error %v", found, err)
+	const (
+		kept     = "Pods that were not evicted and still use volumes on the Node: a/b (PersistentVolumeClaim data)"
+		deleting = "the kubelet to end Pods that are being deleted and still use volumes on the Node: a/c (PersistentVolumeClaim data)"
+		withDisk = "to go on without waiting for the volumes, though some clouds delete an attached disk with the instance, set the annotation "
+	)
+	for name, test := range map[string]struct {
+		message string
+		began   time.Duration
+		actor   reason.Actor
+		help    string
+	}{
+		"as they were not evicted":                          {kept + ". Delete those", time.Minute, reason.WorkloadAdmin, "delete the Pods that were not evicted; " + withDisk},
+		"as some were not evicted":                          {kept + ", and for " + deleting, time.Minute, reason.WorkloadAdmin, "delete the Pods that were not evicted; " + withDisk},
+		"not yet, as they are being deleted":                {deleting + ". If that lasts", 30 * time.Minute, reason.Drover, "where that takes more than minutes, "},
+		"as they are being deleted, and have not ended yet": {deleting + ". If that lasts", 31 * time.Minute, reason.WorkloadAdmin, podsKept + "; " + withDisk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := deleted(clusterv1.MachineDeletingWaitingForVolumeDetachReason, "Waiting for "+test.message)
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{WaitForNodeVolumeDetachStartTime: ago(test.began)}
+			found, err := finder(t, nil, m, cluster()).machine(t.Context(), m)
+			if err != nil || found.Actor != test.actor || !strings.HasPrefix(found.Help, test.help) {
+				t.Errorf("got %+v, error %v", found, err)
+			}
+		})
 	}
 }
 
@@ -399,22 +419,6 @@ func TestStageOfADeletionWithoutConnection(t *testing.T) {
 		}
 		if connected, err := finder(t, nil, m, cluster()).machine(t.Context(), m); err != nil || strings.HasPrefix(connected.Help, "make the workload cluster answer; ") {
 			t.Errorf("%s with a connection: got %+v, error %v", stage, connected, err)
-		}
-	}
-}
-
-// TestFieldOfADeletionIsSetInTheTemplate: a MachineSet writes the fields of its template into its Machines.
-func TestFieldOfADeletionIsSetInTheTemplate(t *testing.T) {
-	t.Parallel()
-	ofPool := inSet(machine("m"), "s")
-	ofPool.Labels[clusterv1.MachineDeploymentNameLabel] = "md"
-	for want, m := range map[string]*clusterv1.Machine{
-		"spec.deletion.f of the Machine":                        machine("m"),
-		"spec.template.spec.deletion.f of MachineSet s":         inSet(machine("m"), "s"),
-		"spec.template.spec.deletion.f of MachineDeployment md": ofPool,
-	} {
-		if got := deletionField(m, "f"); got != want {
-			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type nodeStep struct {
 // nodeSteps are these steps, by their reason. They read MachineDrainRules: the volumes of Pods that a drain skips are not awaited.
 var nodeSteps = map[string]nodeStep{
 	clusterv1.MachineDeletingDrainingNodeReason:           {"a drain", reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)},
-	clusterv1.MachineDeletingWaitingForVolumeDetachReason: {"waiting for the volumes", reason.OnMachine(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)},
+	clusterv1.MachineDeletingWaitingForVolumeDetachReason: {"waiting for the volumes, " + reason.DiskCaution, reason.OnMachine(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)},
 }
 
 // What such a step waits for before it can begin.
@@ -32,8 +32,11 @@ const (
 		"it is tried again by itself"
 )
 
-// podsUseVolumes is what the step waits for that follows a drain which was given up, or left out.
-const podsUseVolumes = "Pods that were not evicted still use volumes on the Node"
+// What the step waits for that follows a drain which was given up, or left out. Another deletion does not end the Pods of the second.
+const (
+	podsUseVolumes = "Pods that were not evicted still use volumes on the Node"
+	podsEnd        = "Pods that are being deleted still use volumes on the Node"
+)
 
 // messagesOf are how the messages of the steps begin that wait for that: packages deletion and volume of machine-controller
 // write them.
@@ -42,6 +45,7 @@ var messagesOf = map[string][]string{
 	nodeRefused:  {"Waiting to find Node ", "cordoning Node "},
 
 	podsUseVolumes: {"Waiting for Pods that were not evicted"},
+	podsEnd:        {"Waiting for the kubelet to end Pods that are being deleted"},
 }
 
 // waitsFor reports whether the message of a step has one of the things that it waits for.

@@ -53,7 +53,7 @@ type Request struct {
 type Pods struct {
 	// Skipped were left there on purpose; their volumes are not awaited.
 	Skipped []*corev1.Pod
-	// Others were not evicted, or have not ended yet: their volumes stay attached until they have.
+	// Others were not evicted, or are being deleted: their volumes stay attached until they have ended.
 	Others []*corev1.Pod
 }
 
@@ -72,7 +72,11 @@ type Result struct {
 }
 
 // User is a Pod that uses a volume.
-type User struct{ Pod, Claim types.NamespacedName }
+type User struct {
+	Pod, Claim types.NamespacedName
+	// Deleting means that the Pod is being deleted, and has not ended.
+	Deleting bool
+}
 
 // Detached reports whether all volumes that can be detached from the Node are. A Node that does not exist, or whose
 // kubelet does not report, has nothing to wait for: the unmount would never be confirmed.
@@ -136,7 +140,7 @@ func users(volumes []Volume, pods []*corev1.Pod) []User {
 	for _, pod := range pods {
 		for _, claim := range Claims(pod) {
 			if !drainplan.Finished(pod) && slices.ContainsFunc(volumes, func(v Volume) bool { return v.Claim == claim }) {
-				found = append(found, User{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, claim})
+				found = append(found, User{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, claim, pod.DeletionTimestamp != nil})
 				break
 			}
 		}
@@ -165,17 +169,33 @@ func (r Result) Message() string {
 		return ""
 	}
 	if len(r.Users) > 0 { // nothing is detached before they have ended
-		names := make([]string, 0, len(r.Users))
-		for _, u := range r.Users {
-			names = append(names, fmt.Sprintf("%s (PersistentVolumeClaim %s)", u.Pod, u.Claim.Name))
-		}
-		return "Waiting for Pods that were not evicted, or have not ended, and still use volumes on the Node: " + joined(names)
+		return "Waiting for " + awaitedUsers(r.Users)
 	}
 	names := make([]string, 0, len(r.Awaited))
 	for _, v := range r.Awaited {
 		names = append(names, v.String())
 	}
 	return "Waiting for the attach-detach controller and the CSI driver to detach volumes from the Node: " + joined(slices.Compact(names))
+}
+
+// awaitedUsers has those first that need an operator: another deletion of a Pod that is being deleted changes nothing.
+func awaitedUsers(users []User) string {
+	var kept, deleting, text []string
+	for _, u := range users {
+		name := fmt.Sprintf("%s (PersistentVolumeClaim %s)", u.Pod, u.Claim.Name)
+		if u.Deleting {
+			deleting = append(deleting, name)
+			continue
+		}
+		kept = append(kept, name)
+	}
+	if len(kept) > 0 {
+		text = append(text, "Pods that were not evicted and still use volumes on the Node: "+joined(kept))
+	}
+	if len(deleting) > 0 {
+		text = append(text, "the kubelet to end Pods that are being deleted and still use volumes on the Node: "+joined(deleting))
+	}
+	return strings.Join(text, ", and for ")
 }
 
 func joined(names []string) string {

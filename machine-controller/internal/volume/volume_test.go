@@ -39,6 +39,11 @@ func finished(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+func deleting(pod *corev1.Pod) *corev1.Pod {
+	pod.DeletionTimestamp = &metav1.Time{}
+	return pod
+}
+
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	data := Volume{Claim: claim("data"), PersistentVolume: "pv-1"}
@@ -67,9 +72,9 @@ func TestAwait(t *testing.T) {
 		},
 		"names the Pods that use what it waits for, sorted, and none that has finished or uses nothing of it": {
 			attached: []Volume{data, logs}, staying: []*corev1.Pod{podWith("skipped", claimed("data"))},
-			others: []*corev1.Pod{podWith("other", claimed("data")), podWith("reader", claimed("agent-logs")), podWith("agent", ephemeral("logs")), finished(podWith("job", claimed("agent-logs")))},
+			others: []*corev1.Pod{podWith("other", claimed("data")), deleting(podWith("reader", claimed("agent-logs"))), podWith("agent", ephemeral("logs")), finished(podWith("job", claimed("agent-logs"))), deleting(finished(podWith("ended", claimed("agent-logs"))))},
 			want: Result{RequeueAfter: requeueAfter, Awaited: []Volume{logs}, Users: []User{
-				{claim("agent"), claim("agent-logs")}, {claim("reader"), claim("agent-logs")},
+				{claim("agent"), claim("agent-logs"), false}, {claim("reader"), claim("agent-logs"), true},
 			}},
 		},
 		"waits for a volume without a claim whatever stays": {
@@ -115,9 +120,19 @@ func TestMessage(t *testing.T) {
 				"PersistentVolume e and 2 more",
 		},
 		"names the Pods that keep volumes attached": {
-			result: Result{Awaited: volumes("a", "b"), Users: []User{{claim("db-0"), claim("data-0")}, {claim("db-1"), claim("data-1")}}},
-			want: "Waiting for Pods that were not evicted, or have not ended, and still use volumes on the Node: " +
+			result: Result{Awaited: volumes("a", "b"), Users: []User{{claim("db-0"), claim("data-0"), false}, {claim("db-1"), claim("data-1"), false}}},
+			want: "Waiting for Pods that were not evicted and still use volumes on the Node: " +
 				"app/db-0 (PersistentVolumeClaim data-0), app/db-1 (PersistentVolumeClaim data-1)",
+		},
+		"names the Pods that are being deleted as such": {
+			result: Result{Awaited: volumes("a"), Users: []User{{claim("db-0"), claim("data-0"), true}}},
+			want: "Waiting for the kubelet to end Pods that are being deleted and still use volumes on the Node: " +
+				"app/db-0 (PersistentVolumeClaim data-0)",
+		},
+		"names the Pods that need an operator first": {
+			result: Result{Awaited: volumes("a", "b"), Users: []User{{claim("db-0"), claim("data-0"), true}, {claim("db-1"), claim("data-1"), false}}},
+			want: "Waiting for Pods that were not evicted and still use volumes on the Node: app/db-1 (PersistentVolumeClaim data-1), " +
+				"and for the kubelet to end Pods that are being deleted and still use volumes on the Node: app/db-0 (PersistentVolumeClaim data-0)",
 		},
 		"names a claim once": {
 			result: Result{Awaited: volumes("a", "a")}, want: intro + "PersistentVolume a",

@@ -6,6 +6,7 @@ package deletion
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -39,7 +40,7 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 	connection, err := d.workloads.Get(s.clusterKey())
 	if err != nil {
 		waiting := d.waiting(s)
-		waiting.Message = disconnected(s, "wait for volumes", "nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)
+		waiting.Message = disconnected(s, "wait for volumes", skipDetach)
 		return waiting, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
 	if s.Node == nil {
@@ -70,11 +71,18 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 	waiting := d.waiting(s)
 	waiting.Message = result.Message()
 	if len(result.Users) > 0 {
-		waiting.Message += ". Delete them; to go on without, set spec.deletion.nodeVolumeDetachTimeoutSeconds or the annotation " +
-			clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation
+		waiting.Message += fmt.Sprintf(". %s; to %s", endUsers(result.Users), skipDetach.goOn(m))
 	}
 	waiting.RequeueAfter = earliest(waiting.RequeueAfter, result.RequeueAfter)
 	return waiting, nil
+}
+
+// endUsers is what ends the Pods that use volumes. Those that are being deleted are not ended by another deletion.
+func endUsers(users []volume.User) string {
+	if slices.ContainsFunc(users, func(u volume.User) bool { return !u.Deleting }) {
+		return "Delete those that were not evicted"
+	}
+	return "If that lasts, look for their finalizers, and at the kubelet of the Node"
 }
 
 // waiting records since when the volumes are awaited; the timeout counts from then.

@@ -55,7 +55,7 @@ func (d drainStep) run(ctx context.Context, s *State) (Progress, error) {
 	waiting := Progress{Reason: clusterv1.MachineDeletingDrainingNodeReason, RequeueAfter: untilTimeout(*started, timeout, d.clock.Now())}
 	connection, err := d.workloads.Get(s.clusterKey())
 	if err != nil {
-		waiting.Message = disconnected(s, "drain", "nodeDrainTimeoutSeconds", clusterv1.ExcludeNodeDrainingAnnotation)
+		waiting.Message = disconnected(s, "drain", skipDrain)
 		return waiting, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
 	if s.Node == nil {
@@ -143,10 +143,29 @@ func forceDrainDeadline(policy policy.Settings, m *clusterv1.Machine) *time.Time
 	return new(started.Add(policy.ForceDrainAfter))
 }
 
+// skip is how a stage of the deletion is left out: by its timeout, a field of spec.deletion, or by an annotation.
+type skip struct {
+	field, annotation string
+	// caution is what is to be considered before; empty if nothing is.
+	caution string
+}
+
+var (
+	skipDrain  = skip{field: "nodeDrainTimeoutSeconds", annotation: clusterv1.ExcludeNodeDrainingAnnotation}
+	skipDetach = skip{
+		field: "nodeVolumeDetachTimeoutSeconds", annotation: clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
+		caution: "though some clouds delete an attached disk with the instance, ",
+	}
+)
+
+// goOn completes the message of a stage with both ways, each where it has an effect.
+func (k skip) goOn(m *clusterv1.Machine) string {
+	return fmt.Sprintf("go on without, %sset %s, or the annotation %s on the Machine", k.caution, drainplan.DeletionField(m, k.field), k.annotation)
+}
+
 // disconnected is the message of a stage that waits for the workload cluster, with the ways to skip the stage.
-func disconnected(s *State, stage, field, annotation string) string {
-	return fmt.Sprintf("%s; the %s waits for it. To go on without it set spec.deletion.%s or the annotation %s",
-		s.Disconnected, stage, field, annotation)
+func disconnected(s *State, stage string, by skip) string {
+	return fmt.Sprintf("%s; the %s waits for it. To %s", s.Disconnected, stage, by.goOn(s.Machine))
 }
 
 // unanswered waits until the workload cluster has answered, or the connection to it is given up.

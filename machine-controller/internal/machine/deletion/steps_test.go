@@ -191,7 +191,7 @@ func TestStepsWaitForTheWorkloadCluster(t *testing.T) {
 			if err != nil || progress.Done || progress.RequeueAfter != 0 {
 				t.Errorf("progress %+v, error %v", progress, err)
 			}
-			for _, part := range []string{e.state.Disconnected, "spec.deletion." + test.field, test.annotation} {
+			for _, part := range []string{e.state.Disconnected, "set spec.deletion." + test.field + " of the Machine, or the annotation " + test.annotation + " on the Machine"} {
 				if !contains(progress.Message, part) {
 					t.Errorf("message %q does not contain %q", progress.Message, part)
 				}
@@ -295,6 +295,9 @@ func TestDetachAfterADrainThatWasGivenUp(t *testing.T) {
 			})
 			e.attachVolume("data")
 			giveUp(e)
+			e.state.Machine.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "md"}
+			e.state.Machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
+				&clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1", UID: "md-1"}}, clusterv1.GroupVersion.WithKind("MachineSet"))}
 			if progress := e.run(e.drain()); progress != done {
 				t.Fatalf("the drain: %+v", progress)
 			}
@@ -304,13 +307,39 @@ func TestDetachAfterADrainThatWasGivenUp(t *testing.T) {
 			}
 			for _, part := range []string{
 				"Pods that were not evicted", e.state.Machine.Namespace + "/db", "PersistentVolumeClaim data",
-				"spec.deletion.nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
+				". Delete those that were not evicted; to go on without, though some clouds delete an attached disk with the instance, set " +
+					"spec.template.spec.deletion.nodeVolumeDetachTimeoutSeconds of MachineDeployment md, or the annotation " +
+					clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " on the Machine",
 			} {
 				if !contains(progress.Message, part) {
 					t.Errorf("message %q does not contain %q", progress.Message, part)
 				}
 			}
 		})
+	}
+}
+
+// TestDetachWaitsForPodsThatAreBeingDeleted has a Pod that uses a volume, and ends when its finalizer is removed: another deletion
+// changes nothing.
+func TestDetachWaitsForPodsThatAreBeingDeleted(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	pod := e.pod("db", func(pod *corev1.Pod) {
+		pod.Finalizers = []string{"example.com/kept"}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+		}}}
+	})
+	e.attachVolume("data")
+	e.state.Machine.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: ""}
+	if err := e.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	progress := e.run(e.detach())
+	want := "Waiting for the kubelet to end Pods that are being deleted and still use volumes on the Node: " + e.state.Machine.Namespace +
+		"/db (PersistentVolumeClaim data). If that lasts, look for their finalizers, and at the kubelet of the Node; to go on without, "
+	if progress.Done || !strings.HasPrefix(progress.Message, want) || contains(progress.Message, "Delete") {
+		t.Errorf("progress %+v", progress)
 	}
 }
 
