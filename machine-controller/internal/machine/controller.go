@@ -109,6 +109,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.ExternalChanges())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), upToDateInputChanged())).
+		Watches(&clusterv1.MachineSet{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfSet), builder.WithPredicates(watch.ChildPredicate(), revisionChanged())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.machinesOfConnection)).
 		WithOptions(r.backoff.Options(options)).

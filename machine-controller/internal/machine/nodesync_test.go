@@ -8,9 +8,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,4 +70,34 @@ func TestTaintIsRemovedThatTheCacheDoesNotShowYet(t *testing.T) {
 	if recorded := nodesync.Recorded(m); len(recorded) > 0 {
 		t.Errorf("the record still has %v", recorded)
 	}
+}
+
+// TestMachineSetThatBecomesCurrentAgainLosesItsTaint reverts a rollout that is not complete: the MachineDeployment has its next
+// revision already, and then the MachineSet gets it.
+func TestMachineSetThatBecomesCurrentAgainLosesItsTaint(t *testing.T) {
+	t.Parallel()
+	l := newTestMachine(t, "m")
+	l.provision()
+	template := clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"pool": "a"}}, Spec: testenv.TemplateSpec()}
+	meta := func(name, revision string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: name, Annotations: map[string]string{clusterv1.RevisionAnnotation: revision}}
+	}
+	md := &clusterv1.MachineDeployment{ObjectMeta: meta("md", "3")}
+	md.Spec.ClusterName, md.Spec.Template, md.Spec.Selector.MatchLabels = "c", template, template.Labels
+	l.must(shared.client.Create(t.Context(), md))
+	set := &clusterv1.MachineSet{ObjectMeta: meta("md-1", "1")}
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+	set.Spec.ClusterName, set.Spec.Template, set.Spec.Selector.MatchLabels = "c", template, template.Labels
+	l.must(shared.client.Create(t.Context(), set))
+	owned := l.machine.DeepCopy()
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
+	l.must(shared.client.Patch(t.Context(), owned, client.MergeFrom(l.machine)))
+	tainted := func() bool {
+		l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+		return slices.Contains(l.node.Spec.Taints, clusterv1.NodeOutdatedRevisionTaint)
+	}
+	l.Eventually(tainted).Should(gomega.BeTrue())
+	again := []byte(`{"metadata":{"annotations":{"` + clusterv1.RevisionAnnotation + `":"3"}}}`)
+	l.must(shared.client.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, again)))
+	l.Eventually(tainted).Should(gomega.BeFalse())
 }

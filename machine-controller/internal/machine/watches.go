@@ -95,6 +95,24 @@ func (r *Reconciler) machinesOfDeployment(ctx context.Context, deployment client
 	return found
 }
 
+func (r *Reconciler) machinesOfSet(ctx context.Context, set client.Object) []reconcile.Request {
+	machines, err := index.MachinesOf(ctx, r.Client, set.GetNamespace(), set.GetUID())
+	if err != nil {
+		return nil
+	}
+	return requests(machines)
+}
+
+// revisionChanged passes the changes of a MachineSet's revision, as it becomes the current one again: its Nodes lose the taint of
+// an outdated revision. The MachineDeployment gets its revision first, and its event may come before that of the MachineSet.
+func revisionChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool { return revision.Of(e.ObjectOld) != revision.Of(e.ObjectNew) },
+	}
+}
+
 // upToDateInputChanged passes the changes of a MachineDeployment on which the UpToDate condition of its Machines depends.
 func upToDateInputChanged() predicate.Predicate {
 	return predicate.Funcs{

@@ -49,7 +49,10 @@ func TestRequestsOfEvents(t *testing.T) {
 	}
 	joined := machine("joined", "d", "id-2", "")
 	joined.(*clusterv1.Machine).Status.NodeRef.Name = "joined"
-	indextest.Create(t, api, a, machine("one", "c", "id-1", "md", "10.0.0.1"), machine("two", "c", "", "md"), machine("other", "d", "id-1", ""), joined)
+	owner := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: a, Name: "set", UID: ownerUID("set")}}
+	owned := machine("owned", "e", "", "")
+	owned.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("MachineSet"))})
+	indextest.Create(t, api, a, machine("one", "c", "id-1", "md", "10.0.0.1"), machine("two", "c", "", "md"), machine("other", "d", "id-1", ""), joined, owned)
 	indextest.Create(t, api, b, machine("one", "c", "id-1", "md"))
 	r := &Reconciler{Client: api}
 	cluster := client.ObjectKey{Namespace: a, Name: "c"}
@@ -69,6 +72,7 @@ func TestRequestsOfEvents(t *testing.T) {
 		"a Cluster triggers its Machines":                                  {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("c")}), []string{a + "/one", a + "/two"}},
 		"a connection triggers those of its Cluster":                       {r.machinesOfConnection(cluster), []string{a + "/one", a + "/two"}},
 		"a MachineDeployment triggers its Machines":                        {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("md")}), []string{a + "/one", a + "/two"}},
+		"a MachineSet triggers its Machines":                               {r.machinesOfSet(t.Context(), owner), []string{a + "/owned"}},
 		"a Node triggers the Machine of its ID in its Cluster":             {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{a + "/one"}},
 		"a Node prefers its ID to its annotation":                          {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{a + "/one"}},
 		"a Node without an ID triggers the one that its annotation names":  {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{a + "/two"}},
@@ -86,6 +90,20 @@ func TestRequestsOfEvents(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestRevisionChanged(t *testing.T) {
+	t.Parallel()
+	set := func(revision, other string) *clusterv1.MachineSet {
+		return &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{clusterv1.RevisionAnnotation: revision, "a": other}}}
+	}
+	passes := revisionChanged()
+	if !passes.Update(event.UpdateEvent{ObjectOld: set("1", ""), ObjectNew: set("3", "")}) {
+		t.Error("a new revision does not pass")
+	}
+	if passes.Update(event.UpdateEvent{ObjectOld: set("1", ""), ObjectNew: set("1", "b")}) || passes.Create(event.CreateEvent{Object: set("1", "")}) || passes.Delete(event.DeleteEvent{Object: set("1", "")}) {
+		t.Error("something else passes")
 	}
 }
 
