@@ -53,7 +53,7 @@ func PropagateToMachineSet(set *clusterv1.MachineSet, md *clusterv1.MachineDeplo
 		all[clusterv1.MachineDeploymentUniqueLabel] = hash
 	}
 	all = predicates.Inherit(all, md)
-	set.Labels = all
+	set.Labels = labels(set, all)
 	set.Annotations = annotations(set.Annotations, md.Annotations)
 
 	revision.CopyInPlaceFields(&set.Spec.Template, &md.Spec.Template)
@@ -69,6 +69,12 @@ func MachineSetDeletion(set *clusterv1.MachineSet, md *clusterv1.MachineDeployme
 	set.Labels = predicates.Inherit(set.Labels, md)
 	set.Spec.Deletion.Order = md.Spec.Deletion.Order
 	set.Spec.Template.Spec.Deletion = md.Spec.Template.Spec.DeepCopy().Deletion
+}
+
+// labels returns the set's own with the wanted ones over them, and without those that are no longer wanted: what it had from its
+// deployment before is in its template, which is written with them.
+func labels(set *clusterv1.MachineSet, wanted map[string]string) map[string]string {
+	return mergeManaged(set.Labels, keyList(set.Spec.Template.Labels), wanted)
 }
 
 // annotations returns the set's own with those of the deployment over them, except notPropagated, and without those that

@@ -45,12 +45,18 @@ func propagatedLabels(hash string) stringMap {
 	}
 }
 
+// withOwn adds a label that is not of the MachineDeployment.
+func withOwn(labels stringMap) stringMap {
+	labels["own"] = "1"
+	return labels
+}
+
 func TestMachineSet(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	given := md.DeepCopy()
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Labels:      stringMap{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"},
+		Labels:      stringMap{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1", "own": "1", "l": "0"},
 		Annotations: stringMap{"own": "1", "carried": "0", clusterv1.DesiredReplicasAnnotation: "3"},
 	}}
 	set.Spec.Template.Labels = stringMap{"old": "1"}
@@ -59,7 +65,7 @@ func TestMachineSet(t *testing.T) {
 		PropagateToMachineSet(set, md)
 	}
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Labels:      propagatedLabels("hash"),
+		Labels:      withOwn(propagatedLabels("hash")),
 		Annotations: stringMap{"own": "1", "carried": "1", propagatedAnnotations: "carried", clusterv1.DesiredReplicasAnnotation: "3"},
 	}}
 	want.Spec.Template.Labels, want.Spec.Template.Annotations = propagatedLabels("hash"), stringMap{"a": "1"}
