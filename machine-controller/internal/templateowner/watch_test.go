@@ -5,12 +5,20 @@ package templateowner
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/testenv"
 )
 
 // TestTemplatesWithoutMachinesAreOwned follows the templates of a pool that scales from zero: they get the Cluster as owner,
@@ -117,6 +125,95 @@ func TestTemplateThatIsHandedOverIsOwned(t *testing.T) {
 	e.patch(infra, `{"metadata":{"labels":{"cluster.x-k8s.io/watch-filter":"own"}}}`)
 	e.awaitOwner(infra)
 	e.writes.expect(t, map[string]int{"ThingMachineTemplate small": 1, "ThingConfigTemplate small": 1})
+}
+
+// TestWhatAPoolRefersTo has the changes of a MachineDeployment and of a MachineSet that trigger a reconcile of their Cluster.
+func TestWhatAPoolRefersTo(t *testing.T) {
+	t.Parallel()
+	at := metav1.Now()
+	changes := map[string]struct {
+		change func(client.Object, *clusterv1.MachineSpec)
+		want   bool
+	}{
+		"is another template for machines":  {func(_ client.Object, spec *clusterv1.MachineSpec) { spec.InfrastructureRef.Name = "other" }, true},
+		"is another kind of template":       {func(_ client.Object, spec *clusterv1.MachineSpec) { spec.InfrastructureRef.Kind = "Other" }, true},
+		"is another template for bootstrap": {func(_ client.Object, spec *clusterv1.MachineSpec) { spec.Bootstrap.ConfigRef.Name = "other" }, true},
+		"is no matter while it is paused": {func(o client.Object, _ *clusterv1.MachineSpec) {
+			o.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+		}, true},
+		"is no matter once it is deleted": {func(o client.Object, _ *clusterv1.MachineSpec) { o.SetDeletionTimestamp(&at) }, true},
+		"is another manager's matter": {func(o client.Object, _ *clusterv1.MachineSpec) {
+			o.SetLabels(map[string]string{clusterv1.WatchLabel: "other"})
+		}, true},
+		"is the same with another label":   {func(o client.Object, _ *clusterv1.MachineSpec) { o.SetLabels(map[string]string{"a": "b"}) }, false},
+		"is the same with another version": {func(_ client.Object, spec *clusterv1.MachineSpec) { spec.Version = "v1.36.3" }, false},
+	}
+	e := &environment{cluster: testenv.Cluster("ns")}
+	for name, test := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md, set := e.deployment("small"), e.set("small")
+			test.change(md, &md.Spec.Template.Spec)
+			test.change(set, &set.Spec.Template.Spec)
+			if (referenceOf(md) != referenceOf(e.deployment("small"))) != test.want || (referenceOf(set) != referenceOf(e.set("small"))) != test.want {
+				t.Errorf("got %+v and %+v", referenceOf(md), referenceOf(set))
+			}
+		})
+	}
+}
+
+// queue notes the requests that are added to be due after the window; any other use of it is a nil dereference.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	added []string
+}
+
+func (q *queue) AddAfter(request reconcile.Request, after time.Duration) {
+	if after == coalesce.Window {
+		q.added = append(q.added, request.Name)
+	}
+}
+
+// TestTemplateTriggersTheClustersThatUseIt has two Clusters with one template, one of which has a MachineSet that refers to it.
+func TestTemplateTriggersTheClustersThatUseIt(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	set, other := e.set("small"), e.deployment("other")
+	set.Spec.ClusterName, set.Spec.Template.Spec.ClusterName = "d", "d"
+	other.Name, other.Spec.ClusterName, other.Spec.Template.Spec.ClusterName = "other", "f", "f"
+	e.create(e.deployment("small"), set, other)
+	template := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: e.cluster.Namespace, Name: "small"}}
+	template.SetGroupVersionKind(infraTemplate)
+	owned, changed := template.DeepCopy(), template.DeepCopy()
+	owned.OwnerReferences = ownedBy(e.cluster)
+	changed.Annotations = map[string]string{"a": "b"}
+	handler := e.reconciler("", e.client).templateEvents()
+	for name, test := range map[string]struct {
+		happen func(*queue)
+		want   []string
+	}{
+		"when it is created": {func(q *queue) {
+			handler.Create(t.Context(), event.TypedCreateEvent[*metav1.PartialObjectMetadata]{Object: template}, q)
+		}, []string{"c", "d"}},
+		"when it loses an owner": {func(q *queue) {
+			handler.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: owned, ObjectNew: template}, q)
+		}, []string{"c", "d"}},
+		"not when something else changes": {func(q *queue) {
+			handler.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: template, ObjectNew: changed}, q)
+		}, nil},
+		"not when it is deleted": {func(q *queue) {
+			handler.Delete(t.Context(), event.TypedDeleteEvent[*metav1.PartialObjectMetadata]{Object: template}, q)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := &queue{}
+			test.happen(q)
+			if diff := cmp.Diff(test.want, q.added); diff != "" {
+				t.Errorf("Clusters (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // TestOwnerChanged has the changes of a template that may be about its owner.
