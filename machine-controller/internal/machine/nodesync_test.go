@@ -97,6 +97,14 @@ func TestMachineSetThatBecomesCurrentAgainLosesItsTaint(t *testing.T) {
 		return slices.Contains(l.node.Spec.Taints, clusterv1.NodeOutdatedRevisionTaint)
 	}
 	l.Eventually(tainted).Should(gomega.BeTrue())
+	// Once this is in the status, the event of the tainted Node triggers no reconcile any more.
+	l.report(l.infra, map[string]any{
+		"initialization": map[string]any{"provisioned": true}, "failureDomain": "z",
+		"addresses": []any{map[string]any{"type": "InternalIP", "address": "10.0.0.2"}},
+	}, "status")
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(m.Status.Addresses).To(gomega.ContainElement(gomega.HaveField("Address", "10.0.0.2")))
+	})
 	again := []byte(`{"metadata":{"annotations":{"` + clusterv1.RevisionAnnotation + `":"3"}}}`)
 	l.must(shared.client.Patch(t.Context(), set, client.RawPatch(types.MergePatchType, again)))
 	l.Eventually(tainted).Should(gomega.BeFalse())
