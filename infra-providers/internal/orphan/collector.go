@@ -9,7 +9,8 @@
 //
 //	found ─► no machine owns it ─► suspected, reported ─► still so a grace later ─► confirmed by a live read ─► deleted
 //
-// What belongs to a Cluster that is not here, and a second instance of a machine, are reported and never deleted.
+// What belongs to a Cluster that is not here, a second instance of a machine, and what tags were copied to, are reported and never
+// deleted.
 //
 // It is the safety net of the inframachine reconciler, which is meant to leave no orphans.
 package orphan
@@ -213,7 +214,7 @@ func (c *Collector[M, C]) report(ctx context.Context, classified []Classified, c
 		suspects[thing.key()] = known
 	}
 	c.suspects = suspects
-	c.reportMissing(ctx, classified)
+	c.reportMissing(ctx, classified, clusters)
 	for _, class := range classes {
 		foundGauge.Set(float64(counts[class]), c.Cloud.Name, string(class))
 	}

@@ -116,22 +116,33 @@ const (
 	maxOwners = 1000
 )
 
-// missingCluster is what belongs to a Cluster that does not exist here.
+// missingCluster is what has the tags of a Cluster that does not exist here.
 type missingCluster struct {
 	bytes int
-	// resources are the first of them.
-	resources []string
+	// resources are the first of them, and copies are those that were not created for a machine.
+	resources, copies []string
 }
 
-// reportMissing logs what belongs to Clusters that do not exist here, once and whenever there is more. There is no object for an
+func (m *missingCluster) add(thing Resource) {
+	if m.bytes += len(thing.Kind) + len(thing.ID); m.bytes > maxListed {
+		return
+	}
+	if name := thing.Kind + "/" + thing.ID; thing.Copy {
+		m.copies = append(m.copies, name)
+	} else {
+		m.resources = append(m.resources, name)
+	}
+}
+
+// reportMissing logs what has the tags of Clusters that do not exist here, once and whenever there is more. There is no object for an
 // event.
-func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classified) {
+func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classified, clusters map[driver.Owner]*clusterv1.Cluster) {
 	missing, found := map[driver.Owner]int{}, map[driver.Owner]*missingCluster{}
 	for _, thing := range classified {
-		if thing.Class != ClassClusterMissing {
+		owner := thing.Identity.Owner
+		if thing.Class != ClassClusterMissing && (thing.Class != ClassDuplicate || clusters[owner] != nil) {
 			continue
 		}
-		owner := thing.Identity.Owner
 		if missing[owner] == 0 {
 			if len(owner.Namespace)+len(owner.Name)+len(owner.UID) > maxOwner || len(missing) >= maxOwners {
 				continue
@@ -139,15 +150,12 @@ func (c *Collector[M, C]) reportMissing(ctx context.Context, classified []Classi
 			found[owner] = &missingCluster{}
 		}
 		missing[owner]++
-		of := found[owner]
-		if of.bytes += len(thing.Kind) + len(thing.ID); of.bytes <= maxListed {
-			of.resources = append(of.resources, thing.Kind+"/"+thing.ID)
-		}
+		found[owner].add(thing.Resource)
 	}
 	for owner, of := range found {
 		if missing[owner] > c.missing[owner] {
 			ctrl.LoggerFrom(ctx).Info("found instances of a Cluster that does not exist in this management cluster",
-				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", missing[owner], "resources", of.resources)
+				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", missing[owner], "resources", of.resources, "copies", of.copies)
 		}
 	}
 	c.missing = missing

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	goruntime "runtime"
 	"slices"
@@ -481,6 +482,37 @@ func TestMissingClusterIsReportedOnce(t *testing.T) {
 	}
 }
 
+// TestCopiesOfAMissingClusterAreReported by their names, apart from what was created for its machines: they may be the data of others.
+func TestCopiesOfAMissingClusterAreReported(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
+	gone := driver.Identity{UID: "u", Name: "lost", Owner: driver.Owner{UID: "gone-uid", Namespace: f.home.Namespace, Name: "gone"}}
+	server := &tenantServer{Driver: fake.New(fake.Options{}), list: func(context.Context) iter.Seq2[driver.Instance, error] {
+		return func(func(driver.Instance, error) bool) {}
+	}}
+	f.connectServer(f.home.Namespace, secretPrefix+f.home.Namespace, struct {
+		driver.Driver[fake.Config]
+		attachedObjects
+	}{server, attachedObjects{
+		{Kind: "volume", ID: "restored", Identity: gone, Created: time.Unix(1, 0), Copy: true},
+		{Kind: "volume", ID: "own", Identity: gone, Created: time.Unix(1, 0)},
+	}})
+	recorder := &logtest.Recorder{}
+	for range 3 {
+		f.now = f.now.Add(21 * time.Minute)
+		if err := f.Sweep(recorder.Context(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := slices.DeleteFunc(recorder.Lines("found instances of a Cluster"), func(line string) bool { return !strings.Contains(line, "gone-uid") })
+	if len(lines) != 1 || !strings.Contains(lines[0], `"resources"=["volume/own"]`) || !strings.Contains(lines[0], `"copies"=["volume/restored"]`) {
+		t.Errorf("logged %q, want one line with the copy apart", lines)
+	}
+	if len(server.deleted) > 0 {
+		t.Errorf("%q were deleted", server.deleted)
+	}
+}
+
 // TestManyInstancesOfAMissingClusterAreALineOfTheLog: the server that a Secret names chooses how many there are, and how long
 // their IDs are.
 func TestManyInstancesOfAMissingClusterAreALineOfTheLog(t *testing.T) {
@@ -491,7 +523,7 @@ func TestManyInstancesOfAMissingClusterAreALineOfTheLog(t *testing.T) {
 		found = append(found, Classified{Class: ClassClusterMissing, Resource: Resource{Kind: "volume", ID: strings.Repeat("x", 1000), Identity: owner}})
 	}
 	recorder := &logtest.Recorder{}
-	(&Collector[*infrav1.SimMachine, fake.Config]{}).reportMissing(recorder.Context(t.Context()), found)
+	(&Collector[*infrav1.SimMachine, fake.Config]{}).reportMissing(recorder.Context(t.Context()), found, nil)
 	lines := recorder.Lines("found instances of a Cluster")
 	if len(lines) != 1 || len(lines[0]) > 48<<10 || !strings.Contains(lines[0], "volume/first") || !strings.Contains(lines[0], `"count"=10001`) {
 		t.Errorf("logged %d lines of %d bytes, want one short line with the number of all", len(lines), len(strings.Join(lines, "")))
@@ -510,7 +542,7 @@ func TestMissingClustersAreBounded(t *testing.T) {
 		found = append(found, of(strconv.Itoa(i)))
 	}
 	recorder, collector := &logtest.Recorder{}, &Collector[*infrav1.SimMachine, fake.Config]{}
-	collector.reportMissing(recorder.Context(t.Context()), found)
+	collector.reportMissing(recorder.Context(t.Context()), found, nil)
 	if lines := recorder.Lines("found instances of a Cluster"); len(lines) != maxOwners || len(collector.missing) != maxOwners {
 		t.Errorf("logged %d lines and remembers %d Clusters, want %d", len(lines), len(collector.missing), maxOwners)
 	}

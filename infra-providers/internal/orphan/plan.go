@@ -58,8 +58,9 @@ const (
 	// ClassClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
 	// cluster's. It is reported and never deleted.
 	ClassClusterMissing Class = "cluster_missing"
-	// ClassDuplicate: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
-	// is beside it cannot be distinguished from what is beside the machine's own.
+	// ClassDuplicate: it has the tags of a machine whose instance is another, or it is a copy, also of a Cluster that is not here. It is
+	// reported and never deleted, because what is beside it cannot be distinguished from what is beside the machine's own, and what was
+	// copied may be the data of others.
 	ClassDuplicate Class = "duplicate"
 	// ClassGracePeriod: it may belong to a machine that is not in the cache yet.
 	ClassGracePeriod Class = "grace_period"
@@ -206,14 +207,17 @@ func (in Input) applyLimit(classified []Classified) {
 func (in Input) classify(thing Resource) Class {
 	state, known := in.Clusters[thing.Identity.Owner]
 	since, suspected := in.Suspects[thing.key()]
+	outside := !known && in.isOutside(thing.Identity.Owner)
 	switch {
 	case !thing.Identity.Tagged(), thing.Identity.Owner.UID == "", state.Foreign:
+		return ClassForeign
+	case thing.Copy && outside:
 		return ClassForeign
 	case thing.Copy, in.isDuplicate(thing):
 		return ClassDuplicate
 	case in.isOwned(thing):
 		return ClassOwned
-	case !known && in.Namespace != "" && (in.Namespace != thing.Identity.Owner.Namespace || thing.Identity.Owner.UID == driver.UnknownOwner.UID):
+	case outside:
 		return ClassForeign
 	case !known:
 		return ClassClusterMissing
@@ -228,6 +232,11 @@ func (in Input) classify(thing Resource) Class {
 	default:
 		return ClassOrphaned
 	}
+}
+
+// isOutside reports whether a Cluster that is not known may be in a namespace that is not watched.
+func (in Input) isOutside(owner driver.Owner) bool {
+	return in.Namespace != "" && (in.Namespace != owner.Namespace || owner.UID == driver.UnknownOwner.UID)
 }
 
 // isOwned reports whether a machine of the namespace and name in the tags owns a resource or an instance that would go with it, or a

@@ -65,6 +65,7 @@ func TestPlan(t *testing.T) {
 		"condemns what an earlier machine of the name left":  {[]Resource{of("a", "made", "home", earlier)}, known("a"), 5, []Class{ClassOrphaned}},
 		"reports a copy of a disk of a machine":              {[]Resource{of("a", "made", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
 		"reports a copy of a disk of no machine":             {[]Resource{of("a", "lost", "home", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
+		"reports a copy of a disk of a Cluster not here":     {[]Resource{of("a", "lost", "away", disk, func(f *Resource) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
 		"takes neither for extra before one is known":        {[]Resource{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Class{ClassOwned, ClassOwned}},
 		"reports what belongs to a Cluster not here":         {[]Resource{of("a", "lost", "away")}, known("a"), 5, []Class{ClassClusterMissing}},
 		"reports what names a Cluster by another UID":        {[]Resource{of("a", "lost", "home", func(f *Resource) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Class{ClassClusterMissing}},
@@ -125,6 +126,10 @@ func TestClusterOutsideTheWatchedNamespace(t *testing.T) {
 		}}
 		if got := Plan(Input{Resources: []Resource{found}, Namespace: namespace})[0].Class; got != want {
 			t.Errorf("watching %q: got %s, want %s", namespace, got, want)
+		}
+		found.Kind, found.Copy = "disk", true
+		if got := Plan(Input{Resources: []Resource{found}, Namespace: namespace})[0].Class; (got == ClassForeign) != (want == ClassForeign) {
+			t.Errorf("a copy, watching %q: got %s", namespace, got)
 		}
 	}
 	for _, owner := range []driver.Owner{driver.UnknownOwner, {UID: driver.UnknownOwner.UID, Namespace: "team", Name: driver.UnknownOwner.Name}} {
