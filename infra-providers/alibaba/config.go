@@ -98,8 +98,8 @@ func toAccount(machine *infrav1.AlibabaMachine) driver.Account {
 func toInput(req driver.CreateRequest[InstanceConfig]) (request.Input, error) {
 	for tag, value := range req.Identity.Tags() {
 		if len(value) > request.MaxTagValue {
-			return request.Input{}, &driver.InvalidConfigurationError{Field: "metadata", Err: fmt.Errorf(
-				"%q is the value of the tag %s of the instance, which has %d characters at most", value, tag, request.MaxTagValue)}
+			return request.Input{}, driver.NeverValid("metadata",
+				"%q is the value of the tag %s of the instance, which has %d characters at most", value, tag, request.MaxTagValue)
 		}
 	}
 	return request.Input{Spec: req.Config.Spec, ZoneID: req.Config.ZoneID, Identity: req.Identity, UserData: req.UserData, Format: req.Format}, nil

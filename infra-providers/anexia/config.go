@@ -144,10 +144,10 @@ func unusableKey() (string, error) {
 // checkRequest refuses what no virtual machine can be created with.
 func checkRequest(req driver.CreateRequest[InstanceConfig]) error {
 	if req.Format != cloudConfig {
-		return driver.InvalidField(bootstrapField, "only cloud-config is passed on, and the bootstrap data is %s", req.Format)
+		return driver.NeverValid(bootstrapField, "only cloud-config is passed on, and the bootstrap data is %s", req.Format)
 	}
 	if len(req.UserData) > maxUserData {
-		return driver.InvalidField(bootstrapField, "user data may have %d bytes, and has %d", maxUserData, len(req.UserData))
+		return driver.NeverValid(bootstrapField, "user data may have %d bytes, and has %d", maxUserData, len(req.UserData))
 	}
 	return nil
 }

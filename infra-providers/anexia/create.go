@@ -26,7 +26,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	}
 	host, ok := hostName(req.Identity)
 	if !ok {
-		return driver.Instance{}, driver.InvalidField("metadata.annotations", "the identity %q is no UUID", req.Identity.UID)
+		return driver.Instance{}, driver.NeverValid("metadata.annotations", "the identity %q is no UUID", req.Identity.UID)
 	}
 	p, err := d.load(ctx, req.Identity)
 	switch {

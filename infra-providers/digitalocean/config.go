@@ -114,10 +114,10 @@ func toOffering(config InstanceConfig) (instanceType, zone string) { return conf
 // checkUserData refuses what the API does not take: anything but text, and more than 64 KiB of it.
 func checkUserData(userData []byte) error {
 	if !utf8.Valid(userData) {
-		return driver.InvalidField(bootstrapField, "DigitalOcean accepts plain text, the bootstrap data is not UTF-8")
+		return driver.NeverValid(bootstrapField, "DigitalOcean accepts plain text, the bootstrap data is not UTF-8")
 	}
 	if len(userData) > maxUserData {
-		return driver.InvalidField(bootstrapField, "DigitalOcean accepts %d bytes, the bootstrap data has %d", maxUserData, len(userData))
+		return driver.NeverValid(bootstrapField, "DigitalOcean accepts %d bytes, the bootstrap data has %d", maxUserData, len(userData))
 	}
 	return nil
 }

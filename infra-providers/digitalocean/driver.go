@@ -177,7 +177,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 // checkRequest refuses what no Droplet can be created with.
 func checkRequest(req driver.CreateRequest[InstanceConfig]) error {
 	if err := tag.Check(req.Identity); err != nil {
-		return driver.InvalidField("metadata.name", "%w", err)
+		return driver.NeverValid("metadata.name", "%w", err)
 	}
 	return checkUserData(req.UserData)
 }

@@ -38,7 +38,7 @@ func Brief(err error) error {
 		return &InsufficientCapacityError{InstanceType: known.InstanceType, Zone: known.Zone, OfRequest: known.OfRequest, Err: briefText(known.Err)}
 	}
 	if known, ok := errors.AsType[*InvalidConfigurationError](err); ok {
-		return &InvalidConfigurationError{Field: known.Field, Err: briefText(known.Err)}
+		return &InvalidConfigurationError{Field: known.Field, Final: known.Final, Err: briefText(known.Err)}
 	}
 	if known, ok := errors.AsType[*RateLimitedError](err); ok {
 		return &RateLimitedError{RetryAfter: known.RetryAfter, Err: briefText(err)}

@@ -6,7 +6,6 @@ package driver
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 )
 
 // FitUserData returns user data as a cloud accepts it that takes a number of bytes. Data that is too long is compressed for
@@ -18,8 +17,8 @@ func FitUserData(data []byte, format string, limit int, cloud string) ([]byte, e
 		sent = Compress(data)
 	}
 	if len(sent) > limit {
-		return nil, &InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf(
-			"%d bytes (%d to send) are more than the %d bytes of user data that %s accepts: move files to an image or to a download", len(data), len(sent), limit, cloud)}
+		return nil, NeverValid("bootstrap data",
+			"%d bytes (%d to send) are more than the %d bytes of user data that %s accepts: move files to an image or to a download", len(data), len(sent), limit, cloud)
 	}
 	return sent, nil
 }

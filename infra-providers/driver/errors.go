@@ -68,6 +68,8 @@ func IsNotRunning(err error) bool { return is[*NotRunningError](err) }
 type InvalidConfigurationError struct {
 	// Field is the path of the field at fault, such as spec.instanceType.
 	Field string
+	// Final is true where Drover itself refuses the object, so that no change in the cloud can help.
+	Final bool
 	Err   error
 }
 
@@ -81,8 +83,19 @@ func InvalidField(field, format string, values ...any) error {
 	return &InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }
 
+// NeverValid is InvalidField for what Drover itself refuses.
+func NeverValid(field, format string, values ...any) error {
+	return &InvalidConfigurationError{Field: field, Final: true, Err: fmt.Errorf(format, values...)}
+}
+
 // IsInvalidConfiguration reports whether err is an InvalidConfigurationError.
 func IsInvalidConfiguration(err error) bool { return is[*InvalidConfigurationError](err) }
+
+// IsNeverValid reports whether err is an InvalidConfigurationError about what Drover itself refuses.
+func IsNeverValid(err error) bool {
+	invalid, ok := errors.AsType[*InvalidConfigurationError](err)
+	return ok && invalid.Final
+}
 
 // UnauthorizedError means that the cloud refused the credentials or they lack a permission.
 type UnauthorizedError struct{ Err error }

@@ -210,7 +210,7 @@ func encodeUserData(userData []byte, format string) (string, error) {
 		return string(userData), nil
 	}
 	if format == "ignition" {
-		return "", driver.InvalidField(bootstrapField, "Hetzner Cloud accepts %d bytes of text, the Ignition config has %d", maxUserData, len(userData))
+		return "", driver.NeverValid(bootstrapField, "Hetzner Cloud accepts %d bytes of text, the Ignition config has %d", maxUserData, len(userData))
 	}
 	compressed := userData
 	if utf8.Valid(userData) {
@@ -218,7 +218,7 @@ func encodeUserData(userData []byte, format string) (string, error) {
 	}
 	encoded := base64.StdEncoding.EncodeToString(compressed)
 	if len(encoded) > maxUserData {
-		return "", driver.InvalidField(bootstrapField, "Hetzner Cloud accepts %d bytes, the bootstrap data has %d, and %d compressed as base64", maxUserData, len(userData), len(encoded))
+		return "", driver.NeverValid(bootstrapField, "Hetzner Cloud accepts %d bytes, the bootstrap data has %d, and %d compressed as base64", maxUserData, len(userData), len(encoded))
 	}
 	return encoded, nil
 }

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +21,7 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	id := req.Identity
 	id.ProviderID = ""
 	if vmName(id.UID) == "" {
-		return driver.Instance{}, &driver.InvalidConfigurationError{Field: "metadata.uid", Err: fmt.Errorf("%q cannot be part of a name", id.UID)}
+		return driver.Instance{}, driver.NeverValid("metadata.uid", "%q cannot be part of a name", id.UID)
 	}
 	if _, err := d.FindImage(ctx, req.Config); err != nil {
 		return driver.Instance{}, err

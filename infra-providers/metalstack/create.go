@@ -22,7 +22,7 @@ const ignition = "ignition"
 func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceConfig]) (driver.Instance, error) {
 	req.Identity.ProviderID = ""
 	if req.Format == ignition {
-		return driver.Instance{}, driver.InvalidField("bootstrap data", "the installer of metal-stack has an Ignition that does not read version 3 of its configuration: use an operating system with cloud-init")
+		return driver.Instance{}, driver.NeverValid("bootstrap data", "the installer of metal-stack has an Ignition that does not read version 3 of its configuration: use an operating system with cloud-init")
 	}
 	machine := permanent(req.Identity)
 	if _, busy := d.creating.LoadOrStore(machine, true); busy {

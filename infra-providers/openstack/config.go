@@ -214,7 +214,7 @@ func encodeUserData(data []byte, format string) ([]byte, error) {
 		encoded = []byte(base64.StdEncoding.EncodeToString(compressed.Bytes()))
 	}
 	if len(encoded) > userDataLimit {
-		return nil, driver.InvalidField("bootstrap data", "the user data has %d characters in base64, and Nova accepts %d: download the rest during the bootstrap", len(encoded), userDataLimit)
+		return nil, driver.NeverValid("bootstrap data", "the user data has %d characters in base64, and Nova accepts %d: download the rest during the bootstrap", len(encoded), userDataLimit)
 	}
 	return encoded, nil
 }

@@ -97,11 +97,11 @@ func vmName(uid types.UID) string {
 // describe returns the description with which a virtual machine is created, which identifies it until it has its metadata.
 func describe(id driver.Identity) (string, error) {
 	if vmName(id.UID) == "" {
-		return "", driver.InvalidField("metadata.uid", "%q is not the UID of an object", id.UID)
+		return "", driver.NeverValid("metadata.uid", "%q is not the UID of an object", id.UID)
 	}
 	text := strings.Join([]string{"drover.io", id.Owner.Namespace, id.Name, id.Owner.Name, string(id.Owner.UID)}, " ")
 	if len(text) > maxDescription {
-		return "", driver.InvalidField("metadata.name",
+		return "", driver.NeverValid("metadata.name",
 			"the names of the machine, its namespace and its Cluster have %d characters with the UID of the Cluster, and the description of a virtual machine has %d at most", len(text), maxDescription)
 	}
 	return text, nil

@@ -204,11 +204,11 @@ func check(found vcenter.Account, source string) error {
 // userDataValues returns the advanced parameters that hold the user data.
 func userDataValues(req driver.CreateRequest[InstanceConfig]) (map[string]string, error) {
 	if field, err := guestinfo.Check(req.Format, req.Config.Shape.Networks); err != nil {
-		return nil, &driver.InvalidConfigurationError{Field: field, Err: err}
+		return nil, driver.NeverValid(field, "%w", err)
 	}
 	values, err := guestinfo.UserData(req.Format, req.UserData)
 	if err != nil {
-		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: err}
+		return nil, driver.NeverValid("bootstrap data", "%w", err)
 	}
 	return values, nil
 }

@@ -197,34 +197,45 @@ func TestKnownCloneOfAnotherMachine(t *testing.T) {
 // TestFailedCloneIsRepeated by Provision: Create is not called again once there is a provider ID.
 func TestFailedCloneIsRepeated(t *testing.T) {
 	t.Parallel()
-	w := newEnv(t)
-	w.stopClock()
-	d, id := w.connect(), identity("1")
-	held := w.holdClone()
-	made, err := d.Create(t.Context(), req(w, id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id.ProviderID = made.ProviderID
-	held.fail(&types.InsufficientMemoryResourcesFault{})
-	for range 2 {
-		if _, err := d.Get(t.Context(), id); !driver.IsInsufficientCapacity(err) {
-			t.Errorf("got %v, want an InsufficientCapacityError", err)
-		}
-	}
-	if got := w.wire.count("CloneVM_Task"); got != 1 {
-		t.Errorf("%d clones were asked for before the pause was over, want 1", got)
-	}
-	w.ahead.Add(int64(time.Minute))
-	if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Pending || !found.StepDue {
-		t.Errorf("after the pause: got %+v and %v, want it to be Pending with a step due", found, err)
-	}
-	if got := w.wire.count("CloneVM_Task"); got != 1 {
-		t.Errorf("%d clones were asked for by reading, want 1", got)
-	}
-	await(t, d, id, driver.Running)
-	if got := w.wire.count("CloneVM_Task"); got != 2 {
-		t.Errorf("%d clones were asked for, want 2", got)
+	for name, test := range map[string]struct {
+		fault types.BaseMethodFault
+		is    func(error) bool
+	}{
+		"for lack of memory": {&types.InsufficientMemoryResourcesFault{}, driver.IsInsufficientCapacity},
+		"as a refusal":       {&types.InvalidArgument{InvalidProperty: "spec.location"}, driver.IsInvalidConfiguration},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t)
+			w.stopClock()
+			d, id := w.connect(), identity("1")
+			held := w.holdClone()
+			made, err := d.Create(t.Context(), req(w, id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id.ProviderID = made.ProviderID
+			held.fail(test.fault)
+			for range 2 {
+				if _, err := d.Get(t.Context(), id); !test.is(err) {
+					t.Errorf("got %v, want the kind of the failure", err)
+				}
+			}
+			if got := w.wire.count("CloneVM_Task"); got != 1 {
+				t.Errorf("%d clones were asked for before the pause was over, want 1", got)
+			}
+			w.ahead.Add(int64(time.Minute))
+			if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Pending || !found.StepDue {
+				t.Errorf("after the pause: got %+v and %v, want it to be Pending with a step due", found, err)
+			}
+			if got := w.wire.count("CloneVM_Task"); got != 1 {
+				t.Errorf("%d clones were asked for by reading, want 1", got)
+			}
+			await(t, d, id, driver.Running)
+			if got := w.wire.count("CloneVM_Task"); got != 2 {
+				t.Errorf("%d clones were asked for, want 2", got)
+			}
+		})
 	}
 }
 

@@ -9,7 +9,6 @@ package request
 
 import (
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -159,7 +158,7 @@ func addSpot(message *ecs.RunInstancesRequest, spot *infrav1.AlibabaSpot) error 
 	}
 	limit, err := strconv.ParseFloat(spot.PriceLimit, 32)
 	if err != nil {
-		return &driver.InvalidConfigurationError{Field: "spec.spot.priceLimit", Err: fmt.Errorf("%q is no price", spot.PriceLimit)}
+		return driver.NeverValid("spec.spot.priceLimit", "%q is no price", spot.PriceLimit)
 	}
 	message.SpotStrategy, message.SpotPriceLimit = dara.String("SpotWithPriceLimit"), dara.Float32(float32(limit))
 	return nil

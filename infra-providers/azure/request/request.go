@@ -11,7 +11,6 @@ package request
 import (
 	"cmp"
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -213,8 +212,8 @@ func bootstrapData(data []byte, format string) (*string, error) {
 		sent = driver.Compress(data)
 	}
 	if len(sent) > MaxBootstrapData {
-		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf(
-			"%d bytes (%d to send) are more than the %d that Azure accepts: move files to an image or to a download", len(data), len(sent), MaxBootstrapData)}
+		return nil, driver.NeverValid("bootstrap data",
+			"%d bytes (%d to send) are more than the %d that Azure accepts: move files to an image or to a download", len(data), len(sent), MaxBootstrapData)
 	}
 	return ptr.To(base64.StdEncoding.EncodeToString(sent)), nil
 }

@@ -5,6 +5,7 @@ package drivertest
 
 import (
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,23 @@ func createInvalid[C any](t *testing.T, env Environment[C]) {
 	}
 	if err := env.Driver.Delete(t.Context(), identity(1)); err != nil {
 		t.Errorf("deleting what was never created: %v", err)
+	}
+	wantGone(t, env, identity(1))
+	wantNothing(t, env)
+}
+
+// createTooLong: the limit of a cloud for user data does not change, so an error about it must not be one that is tried again.
+func createTooLong[C any](t *testing.T, env Environment[C]) {
+	req := request(env, identity(1))
+	req.UserData = make([]byte, 2<<20) // more than any cloud accepts, and noise cannot be compressed
+	_, _ = rand.NewChaCha8([32]byte{}).Read(req.UserData)
+	if _, err := Create(t, env.Driver, req); err == nil {
+		t.Log("this cloud has no limit")
+	} else if !driver.IsNeverValid(err) {
+		t.Errorf("got %v, want an InvalidConfigurationError that is final", err)
+	}
+	if err := env.Driver.Delete(t.Context(), identity(1)); err != nil {
+		t.Errorf("deleting: %v", err)
 	}
 	wantGone(t, env, identity(1))
 	wantNothing(t, env)

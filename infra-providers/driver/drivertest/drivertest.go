@@ -101,6 +101,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
 		"creates once when callers race":                          createConcurrently[C],
 		"creates once when the answer was lost":                   createLost[C],
 		"returns InvalidConfiguration for what the cloud refuses": createInvalid[C],
+		"never retries user data that is too long":                createTooLong[C],
 		"cleans up a creation that failed half-way":               createInterrupted[C],
 		"finishes a creation that failed half-way":                createResumed[C],
 		"finds an instance by its provider ID alone":              adopt[C],

@@ -5,7 +5,6 @@ package request
 
 import (
 	"encoding/base64"
-	"fmt"
 	"unicode/utf8"
 
 	"drover.io/infra-providers/driver"
@@ -45,6 +44,6 @@ func addUserData(items map[string]string, data []byte, format string) error {
 }
 
 func tooLong(size, sent int) error {
-	return &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf(
-		"%d bytes (%d to send) are not text of at most %d bytes, which Compute Engine accepts: move files to an image or to a download", size, sent, MaxUserData)}
+	return driver.NeverValid("bootstrap data",
+		"%d bytes (%d to send) are not text of at most %d bytes, which Compute Engine accepts: move files to an image or to a download", size, sent, MaxUserData)
 }

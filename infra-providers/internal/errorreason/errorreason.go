@@ -20,6 +20,8 @@ type Problem struct {
 	Advice string
 	// Retry is the pause before the next attempt; zero leaves it to exponential back-off.
 	Retry time.Duration
+	// Spread is how much longer that pause may be, at random.
+	Spread time.Duration
 	// Terminal failures do not pass by themselves.
 	Terminal bool
 	// Transient failures may pass by themselves and do not change what was found before.

@@ -135,6 +135,7 @@ func (s *run[M, C]) restart() {
 		Events:  &events.FakeRecorder{},
 		Changes: &inframachine.Changes{},
 		Resync:  time.Minute,
+		Jitter:  func() float64 { return 0 },
 	})
 }
 

@@ -57,6 +57,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	Workers     int
 	// Resync is how often a settled instance is read.
 	Resync time.Duration
+	// Jitter returns a number in [0, 1).
+	Jitter func() float64
 	// Tracer emits spans about Machines; nil is off.
 	Tracer *tracing.Tracer
 

@@ -72,6 +72,8 @@ type fixture struct {
 	invalid error
 	// ownCredentials are the namespaces that may use the provider's own credentials.
 	ownCredentials []string
+	// jitter is the share of their spread by which retries are later.
+	jitter float64
 	// tracer emits the spans of the next reconciler; nil is off.
 	tracer *tracing.Tracer
 
@@ -167,6 +169,7 @@ func (r *fixture) restart() {
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,
+		Jitter:   func() float64 { return r.jitter },
 		Tracer:   r.tracer,
 
 		WatchFilter: r.watchFilter,

@@ -63,7 +63,7 @@ func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], clo
 		s.observed = driver.Instance{State: driver.Terminated}
 		return ctrl.Result{}, nil
 	case err != nil:
-		return r.failed(ctx, s, fmt.Errorf("reading instance: %w", err))
+		return r.failed(ctx, s, &machinestatus.CreationError{Doing: "reading", Err: err})
 	}
 	if uid := s.observed.Identity.UID; s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && len(uid) <= maxText {
 		// A restore lost the annotation; the tags still have the identity.
@@ -253,7 +253,7 @@ func (r *Reconciler[M, C]) failed(ctx context.Context, s *state[M, C], err error
 		s.waiting = true
 		return ctrl.Result{}, nil
 	case problem.Retry > 0:
-		return ctrl.Result{RequeueAfter: problem.Retry}, nil
+		return ctrl.Result{RequeueAfter: problem.Retry + time.Duration(r.Jitter()*float64(problem.Spread))}, nil
 	default:
 		return ctrl.Result{}, err
 	}

@@ -5,11 +5,11 @@ package inframachine
 
 import (
 	"context"
-	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/managementclaim"
 )
 
@@ -34,7 +34,7 @@ func (r *Reconciler[M, C]) provision(ctx context.Context, s *state[M, C]) (ctrl.
 	case driver.IsNotFound(err):
 		observed = driver.Instance{State: driver.Terminated}
 	case err != nil:
-		return r.failed(ctx, s, fmt.Errorf("provisioning instance: %w", err))
+		return r.failed(ctx, s, &machinestatus.CreationError{Doing: "provisioning", Err: err})
 	}
 	s.observed = observed
 	return ctrl.Result{}, nil

@@ -468,19 +468,91 @@ func TestInvalidConfigurationIsTriedAgainBeforeTheFirstInstance(t *testing.T) {
 	}
 }
 
-// TestConfigurationThatNoCloudWasAskedForIsFinal: only another spec helps.
-func TestConfigurationThatNoCloudWasAskedForIsFinal(t *testing.T) {
+// TestRefusalAfterTheAnswerToACreationIsTriedAgain: a cloud may accept a creation and refuse it later, as vCenter does by the task of a
+// clone.
+func TestRefusalAfterTheAnswerToACreationIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"get", "provision"} {
+		t.Run("by "+operation, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, inSteps)
+			machine, _ := r.machine("worker")
+			r.created(machine)
+			r.faults = func(call fake.Call) fake.Fault {
+				if call.Operation != operation {
+					return fake.Fault{}
+				}
+				return fake.Fault{Err: &driver.InvalidConfigurationError{Field: "spec.template", Err: errors.New("the template is being replaced")}}
+			}
+			for range 2 {
+				result, err := r.reconcile(machine)
+				if err != nil || result.RequeueAfter != 10*time.Minute {
+					t.Errorf("got %+v and %v, want another try after 10 minutes", result, err)
+				}
+				r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
+			}
+			r.faults = nil
+			r.ready(machine)
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InstanceRunningReason)
+			r.wantInCloud(1)
+		})
+	}
+}
+
+// TestRefusedCreationsAreSpread: the machines of one wrong template are not created at once.
+func TestRefusedCreationsAreSpread(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{})
-	r.invalid = &driver.InvalidConfigurationError{Field: "spec.zone", Err: errors.New("no subnet is in the zone")}
+	r.jitter = 0.5
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation != "create" {
+			return fake.Fault{}
+		}
+		return fake.Fault{Err: &driver.InvalidConfigurationError{Field: "spec.image", Err: errors.New("there is none")}}
+	}
 	machine, _ := r.machine("worker")
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
 	}
-	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 0 {
-		t.Errorf("got %+v and %v, want no other try", result, err)
+	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 11*time.Minute {
+		t.Errorf("got %+v and %v, want half of a spread of 2 minutes after 10", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
+}
+
+// TestConfigurationThatNoCloudWasAskedForIsFinal: only another spec helps.
+func TestConfigurationThatNoCloudWasAskedForIsFinal(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(*fixture){
+		"before the creation": func(r *fixture) {
+			r.invalid = &driver.InvalidConfigurationError{Field: "spec.zone", Err: errors.New("no subnet is in the zone")}
+		},
+		"in the driver": func(r *fixture) {
+			r.faults = func(call fake.Call) fake.Fault {
+				if call.Operation != "create" {
+					return fake.Fault{}
+				}
+				return fake.Fault{Err: driver.NeverValid("bootstrap data", "it is too long")}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, fake.Options{})
+			refuse(r)
+			machine, _ := r.machine("worker")
+			if _, err := r.reconcile(machine); err != nil {
+				t.Fatal(err)
+			}
+			if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 0 {
+				t.Errorf("got %+v and %v, want no other try", result, err)
+			}
+			r.wantReason(machine, clusterv1.ReadyCondition, infrav1.InvalidConfigurationReason)
+			ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
+			if strings.Contains(ready.Message, "tried again") {
+				t.Errorf("got the message %q", ready.Message)
+			}
+		})
+	}
 }
 
 // TestConfigurationThatWasValidIsTriedAgain: the instance of a machine ran, so what its credentials lead to has changed, such

@@ -26,13 +26,19 @@ import (
 )
 
 // refusedInterval is the pause after a creation that the cloud refused because of the spec. Clouds refuse so for some minutes what was
-// made a moment ago, such as an image or an instance profile, and a spec that is wrong costs one creation in each interval.
+// made a moment ago, such as an image or an instance profile, and a spec that is wrong costs one creation in each interval. It is up to
+// a fifth longer, so that the machines of one template are not created at once.
 const refusedInterval = 10 * time.Minute
 
-// CreationError is the error of a creation that was requested in the cloud.
-type CreationError struct{ Err error }
+// CreationError is an answer of the cloud that a creation failed: to its request, or later, while what it accepted is read or
+// provisioned.
+type CreationError struct {
+	// Doing is creating, reading or provisioning.
+	Doing string
+	Err   error
+}
 
-func (e *CreationError) Error() string { return "creating instance: " + e.Err.Error() }
+func (e *CreationError) Error() string { return e.Doing + " instance: " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *CreationError) Unwrap() error { return e.Err }
@@ -73,15 +79,15 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 
 // invalidConfiguration adds when an invalid configuration is tried again. What no cloud was asked for stays as it is.
 func invalidConfiguration[M driver.Machine](machine M, problem errorreason.Problem, err error) errorreason.Problem {
-	_, refused := errors.AsType[*CreationError](err)
+	_, asked := errors.AsType[*CreationError](err)
 	switch {
 	case ptr.Deref(machine.GetStatus().Initialization.Provisioned, false):
 		// It was valid. What the credentials lead to has changed, and may be corrected there, which causes no event here.
 		problem.Advice = "; it was valid before: correct the credentials or what they lead to"
 		problem.Terminal, problem.Retry = false, time.Minute
-	case refused:
+	case asked && !driver.IsNeverValid(err):
 		problem.Advice = "; tried again every 10 minutes, in case the cloud has it by then; if the spec is wrong, delete the Machine and fix its template"
-		problem.Terminal, problem.Retry = false, refusedInterval
+		problem.Terminal, problem.Retry, problem.Spread = false, refusedInterval, refusedInterval/5
 	default:
 		problem.Advice = "; delete the Machine and fix its template"
 	}

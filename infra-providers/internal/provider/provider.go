@@ -83,6 +83,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		WatchFilter: predicates.WatchFilter(options.WatchFilter),
 		Workers:     options.WorkerCount,
 		Resync:      options.SyncPeriod,
+		Jitter:      rand.Float64,
 		Tracer:      manager.Tracer(mgr),
 	}
 	if err := machines.Register(mgr); err != nil {

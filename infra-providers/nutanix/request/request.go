@@ -172,7 +172,7 @@ func customize(input Input) (*config.GuestCustomizationParams, error) {
 	}
 	encoded := base64.StdEncoding.EncodeToString(input.UserData)
 	if len(encoded) > MaxUserData {
-		return nil, driver.InvalidField("bootstrap data", "%d bytes (%d after the encoding) are more than the %d that Prism Central accepts: move files to an image or to a download",
+		return nil, driver.NeverValid("bootstrap data", "%d bytes (%d after the encoding) are more than the %d that Prism Central accepts: move files to an image or to a download",
 			len(input.UserData), len(encoded), MaxUserData)
 	}
 	script := config.NewUserdata()

@@ -9,8 +9,6 @@
 package request
 
 import (
-	"errors"
-	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -180,13 +178,13 @@ func metadata(input Input) (map[string]string, error) {
 	case len(input.UserData) == 0:
 		return all, nil
 	case input.Format == ignition:
-		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: errors.New(
-			"the host would never join, because Ignition has no platform for Yandex Cloud: use an operating system with cloud-init")}
+		return nil, driver.NeverValid("bootstrap data",
+			"the host would never join, because Ignition has no platform for Yandex Cloud: use an operating system with cloud-init")
 	case len(input.UserData) > MaxUserData:
-		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf(
-			"%d bytes are more than the %d that Compute Cloud accepts: move files to an image or to a download", len(input.UserData), MaxUserData)}
+		return nil, driver.NeverValid("bootstrap data",
+			"%d bytes are more than the %d that Compute Cloud accepts: move files to an image or to a download", len(input.UserData), MaxUserData)
 	case !utf8.Valid(input.UserData):
-		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf("%d bytes are no text, and Compute Cloud accepts only text", len(input.UserData))}
+		return nil, driver.NeverValid("bootstrap data", "%d bytes are no text, and Compute Cloud accepts only text", len(input.UserData))
 	}
 	all[userDataKey] = string(input.UserData)
 	return all, nil
