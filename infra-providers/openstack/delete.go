@@ -76,6 +76,14 @@ func (d *Driver) deleteAttachments(ctx context.Context, services *access.Service
 	return nil
 }
 
+// deletePorts deletes the ports of a machine without a server.
+func (d *Driver) deletePorts(ctx context.Context, services *access.Services, id driver.Identity) error {
+	if err := d.checkPortsUnused(ctx, services, id); err != nil {
+		return err
+	}
+	return attachments.Ports{Client: services.Network}.Delete(ctx, id, false)
+}
+
 // checkPortsUnused fails with NotOwnedError while a server without the tags of an identity has one of its ports, such as
 // the machine's own server after it lost its tags.
 func (d *Driver) checkPortsUnused(ctx context.Context, services *access.Services, id driver.Identity) error {

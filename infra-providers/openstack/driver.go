@@ -121,9 +121,10 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 		d.holders.Delete(id.UID)
 	}
 	if driver.IsInvalidConfiguration(err) {
-		// No server will ever be created, so its attachments need not wait for the deletion of the Machine, which
-		// deletes what remains.
-		_ = d.deleteAttachments(ctx, services, id, nil)
+		// The next attempt needs new ports, because a port does not follow what is corrected in its network, such as a missing
+		// subnet. Volumes and the floating IP, which take long to create or are billed by the hour, stay for it. The deletion of the
+		// Machine deletes what remains.
+		_ = d.deletePorts(ctx, services, id)
 	}
 	return created, err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
@@ -30,7 +31,8 @@ type creation struct {
 	now      func() time.Time
 }
 
-// run resolves every name before it creates anything, then creates the attachments, and the server last.
+// run resolves every name before it creates anything, then creates the attachments, and the server last. What a server needs besides
+// its attachments is looked up before those that cost money.
 func (c creation) run(ctx context.Context) (driver.Instance, error) {
 	config, id := c.request.Config, c.request.Identity
 	data, err := encodeUserData(c.request.UserData, c.request.Format)
@@ -40,6 +42,11 @@ func (c creation) run(ctx context.Context) (driver.Instance, error) {
 	plan, err := c.resolve(ctx)
 	if err != nil {
 		return driver.Instance{}, toError(err, config.Spec.Flavor, config.Zone)
+	}
+	if len(volumes(config)) > 0 || plan.Pool.NetworkID != "" {
+		if err := c.checkNames(ctx); err != nil {
+			return driver.Instance{}, err
+		}
 	}
 	ports, err := c.claim.EnsurePorts(ctx, id, plan.Ports(func(at int) string { return attachments.PortName(id, at) }))
 	if err != nil {
@@ -115,16 +122,29 @@ func (c creation) explainRefusal(ctx context.Context, plan lookup.Plan, err erro
 			return fmt.Errorf("the server group was deleted meanwhile: %w", attachments.ErrBusy)
 		}
 	}
-	if config.Spec.KeyPair != "" {
-		_, err := keypairs.Get(ctx, c.services.Compute, config.Spec.KeyPair, nil).Extract()
-		if access.Missing(err) {
-			return &driver.InvalidConfigurationError{Field: "spec.keyPair", Err: fmt.Errorf("the user of the credentials has no key pair %q", config.Spec.KeyPair)}
-		}
-	}
-	if zones, err := lookup.Zones(ctx, c.services); err == nil && config.Zone != "" && !slices.Contains(zones, config.Zone) {
-		return &driver.InvalidConfigurationError{Field: "spec.availabilityZone", Err: fmt.Errorf("%q is not one of the zones %q", config.Zone, zones)}
+	if err := c.checkNames(ctx); err != nil {
+		return err
 	}
 	return kind
+}
+
+// checkNames fails for a key pair or a zone that does not exist, which only Nova has. It is no proof of their existence.
+func (c creation) checkNames(ctx context.Context) error {
+	keyPair, zone := c.request.Config.Spec.KeyPair, c.request.Config.Zone
+	if keyPair != "" {
+		_, err := keypairs.Get(ctx, c.services.Compute, keyPair, nil).Extract()
+		if access.Missing(err) {
+			return driver.InvalidField("spec.keyPair", "the user of the credentials has no key pair %q", keyPair)
+		}
+	}
+	if zone == "" {
+		return nil
+	}
+	name, _, _ := strings.Cut(zone, ":") // a host may follow
+	if zones, err := lookup.Zones(ctx, c.services); err == nil && !slices.Contains(zones, name) {
+		return driver.InvalidField("spec.availabilityZone", "%q is not one of the zones %q", name, zones)
+	}
+	return nil
 }
 
 // checkQuota distinguishes an exceeded quota from a missing permission, for both of which Nova answers 403, by the limits

@@ -131,15 +131,21 @@ func (v Volumes) mark(ctx context.Context, volume volumes.Volume) error {
 	return nil
 }
 
-// replaceUnusable deletes a volume that cannot be used: one that failed, or one in the zone of an earlier attempt.
+// replaceUnusable deletes a volume that cannot be used: one that failed, or one of an earlier attempt in another zone or from another
+// image.
 func (v Volumes) replaceUnusable(ctx context.Context, have volumes.Volume, want Volume) error {
-	failed := have.Status == "error"
-	elsewhere := want.Zone != "" && have.AvailabilityZone != want.Zone && have.Status == "available"
-	if !failed && !elsewhere {
+	failed, unused := have.Status == "error", have.Status == "available"
+	elsewhere := want.Zone != "" && have.AvailabilityZone != want.Zone && unused
+	image := have.VolumeImageMetadata["image_id"]
+	outdated := image != "" && want.ImageID != "" && image != want.ImageID && unused && !want.Kept
+	if !failed && !elsewhere && !outdated {
 		return nil
 	}
 	if err := v.delete(ctx, have.ID); err != nil {
 		return err
+	}
+	if outdated {
+		return unfinished("volume %q was created from image %q and is created again", want.Name, image)
 	}
 	return unfinished("volume %q was %s in zone %q and is created again", want.Name, have.Status, have.AvailabilityZone)
 }

@@ -131,9 +131,13 @@ func (p Plan) Ports(name func(at int) string) []ports.CreateOptsBuilder {
 	return all
 }
 
-// Zones returns the available availability zones.
+// Zones returns the available availability zones. The SDK reads their only page by AllPages alone.
 func Zones(ctx context.Context, services *access.Services) ([]string, error) {
-	all, err := access.All(ctx, availabilityzones.List(services.Compute), availabilityzones.ExtractAvailabilityZones)
+	page, err := availabilityzones.List(services.Compute).AllPages(access.WithBudget(ctx))
+	if err != nil {
+		return nil, err
+	}
+	all, err := availabilityzones.ExtractAvailabilityZones(page)
 	if err != nil {
 		return nil, err
 	}

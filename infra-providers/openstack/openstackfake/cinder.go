@@ -39,6 +39,9 @@ func (c *Cloud) cinder() {
 		for field, value := range requested {
 			created[field] = value
 		}
+		if image, ok := requested["imageRef"].(string); ok {
+			created["volume_image_metadata"] = object{"image_id": image}
+		}
 		if created["availability_zone"] == nil {
 			created["availability_zone"] = "nova"
 		}
