@@ -87,7 +87,8 @@ func (d *Driver) run(ctx context.Context, req driver.CreateRequest[InstanceConfi
 }
 
 // failed returns the kind of the error of a creation, and records what it says about the instance. A refusal counts only when no
-// earlier request of the machine may still arrive.
+// earlier request of the machine may still arrive. Each that counts is followed by another client token, because ECS may have stored the
+// refusal with the one before.
 func (d *Driver) failed(err error, req driver.CreateRequest[InstanceConfig]) error {
 	place := placeOf(req.Config)
 	code := errorCode(err)
@@ -98,21 +99,34 @@ func (d *Driver) failed(err error, req driver.CreateRequest[InstanceConfig]) err
 	case code == codeTokenInUse:
 		d.creations.AddUnanswered(req.Identity, place)
 		return errNotListedYet
-	case code == codeTokenFailed, driver.IsInsufficientCapacity(err), driver.IsQuotaExceeded(err):
+	case code == codeTokenFailed, driver.IsInsufficientCapacity(err), driver.IsQuotaExceeded(err), driver.IsInvalidConfiguration(err):
 		if d.creations.Unanswered(req.Identity) || code == codeTokenFailed && d.creations.InStartupWindow() {
 			return fmt.Errorf("%w: %s", errNotListedYet, err.Error())
 		}
-		d.creations.AddRefusal(req.Identity, place)
+		d.addRefusal(err, req.Identity, place)
 		return err
+	case driver.IsUnauthorized(err):
+		if !d.creations.Unanswered(req.Identity) {
+			d.addRefusal(err, req.Identity, place)
+		}
 	case isUnanswered(err):
 		d.creations.AddUnanswered(req.Identity, place)
 	}
 	return err
 }
 
-// isUnanswered reports whether a request that failed may have been carried out.
+// addRefusal records that a request was refused.
+func (d *Driver) addRefusal(err error, id driver.Identity, place string) {
+	if driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) {
+		d.creations.AddInvalid(id, place)
+		return
+	}
+	d.creations.AddRefusal(id, place)
+}
+
+// isUnanswered reports whether a request that failed without a refusal may have been carried out.
 func isUnanswered(err error) bool {
-	return !driver.IsInvalidConfiguration(err) && !driver.IsUnauthorized(err) && !driver.IsRateLimited(err) && !driver.IsAccountMismatch(err)
+	return !driver.IsRateLimited(err) && !driver.IsAccountMismatch(err)
 }
 
 // created returns the instance that ECS has accepted. The answer has only its ID, so it is read; until ECS lists it, it is what

@@ -201,6 +201,78 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 	wantInstances(t, d, 1)
 }
 
+// noSwitch and noTrust are refusals until somebody changes something else in the cloud.
+var (
+	noSwitch = alibabafake.Fault{Status: http.StatusBadRequest, Code: "InvalidVSwitchId.NotFound", Message: "The specified virtual switch does not exist."}
+	noTrust  = alibabafake.Fault{Status: http.StatusForbidden, Code: "InvalidRamRole.NotEcsRole", Message: "The specified RAM role is not authorized for ECS."}
+)
+
+// TestWhatWasMissingIsFoundByTheNextAttempt, also in a cloud that answers a token with its first refusal, and in another process,
+// which meets one refusal of the process before and not all of them.
+func TestWhatWasMissingIsFoundByTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		fault alibabafake.Fault
+		is    func(error) bool
+	}{
+		"a vSwitch":           {noSwitch, driver.IsInvalidConfiguration},
+		"the trust of a role": {noTrust, driver.IsUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, alibabafake.Options{ReplayRefusals: true})
+			d := w.connect(t)
+			req := newRequest(identity, newConfig(t, unchanged))
+			other := req
+			other.Identity.UID = "0a1b2c3d-0000-4000-8000-000000000002"
+			for range 3 {
+				for _, request := range []driver.CreateRequest[alibaba.InstanceConfig]{req, other} {
+					w.cloud.FailNext(test.fault)
+					if _, err := d.Create(t.Context(), request); !test.is(err) {
+						t.Fatalf("while it is missing: got %v", err)
+					}
+				}
+				w.clock.Advance(10 * time.Minute)
+			}
+			if _, err := d.Create(t.Context(), req); err != nil {
+				t.Errorf("once it exists: %v", err)
+			}
+			d = w.connect(t)
+			if _, err := d.Create(t.Context(), other); !test.is(err) {
+				t.Errorf("in another process: got %v, want the first refusal", err)
+			}
+			if _, err := d.Create(t.Context(), other); err != nil {
+				t.Errorf("in another process: %v", err)
+			}
+			wantInstances(t, d, 2)
+		})
+	}
+}
+
+// TestInvalidRepetitionOfAnUnansweredRequestDoesNotCount: the first request may still arrive, under the token that it had.
+func TestInvalidRepetitionOfAnUnansweredRequestDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{ListDelay: 100})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, unchanged))
+	for _, fault := range []alibabafake.Fault{{Status: http.StatusGatewayTimeout, Code: "OperationDenied.Timeout", Message: "no answer in time"}, noSwitch, noTrust} {
+		w.cloud.FailNext(fault)
+		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) {
+			t.Errorf("after %s: got %v", fault.Code, err)
+		}
+	}
+	if _, err := d.Create(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	first := newEnv(t, alibabafake.Options{})
+	if _, err := first.connect(t).Create(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := w.cloud.Requests()[0]["ClientToken"], first.cloud.Requests()[0]["ClientToken"]; got != want {
+		t.Errorf("the last request had the token %q, want that of a first one, %q", got, want)
+	}
+}
+
 // TestProcessWithoutMemoryPassesEarlierRefusals: it may not take the token of an earlier process for a new one.
 func TestProcessWithoutMemoryPassesEarlierRefusals(t *testing.T) {
 	t.Parallel()

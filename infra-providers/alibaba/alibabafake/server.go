@@ -104,7 +104,12 @@ func (c *Cloud) fault(action string) Fault {
 
 // isCreationCode reports whether a code is an answer to RunInstances only.
 func isCreationCode(code string) bool {
-	return strings.HasPrefix(code, "OperationDenied.") || strings.HasPrefix(code, "QuotaExceed") || strings.HasPrefix(code, "Idempotent")
+	for _, prefix := range []string{"OperationDenied.", "QuotaExceed", "Idempotent", "InvalidRamRole", "InvalidVSwitchId"} {
+		if strings.HasPrefix(code, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // act checks the signature and the parameters of a request and carries it out.

@@ -114,7 +114,14 @@ func (c *Cache) AddRefusal(id driver.Identity, place string) {
 	c.refused.Set(request{machine(id), place}, c.Refusals(id, place)+1)
 }
 
-// Refusals returns how many requests for a place the cloud refused.
+// AddInvalid adds a refusal that is repeated, with a pause, until something else changes in the cloud. Numbers continue from the time at
+// which the process started, and so are none of an earlier process: the next request is not answered with the refusals of that, one
+// after the other.
+func (c *Cache) AddInvalid(id driver.Identity, place string) {
+	c.refused.Set(request{machine(id), place}, max(c.Refusals(id, place), int(c.started.Unix()))+1)
+}
+
+// Refusals returns the number of requests for a place that the cloud refused, or a greater one after AddInvalid.
 func (c *Cache) Refusals(id driver.Identity, place string) int {
 	refused, _ := c.refused.Get(request{machine(id), place})
 	return refused

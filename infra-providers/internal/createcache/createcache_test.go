@@ -146,6 +146,26 @@ func TestRefusalsAreCountedByPlace(t *testing.T) {
 	}
 }
 
+// TestInvalidRequestsOfProcessesDiffer: a process may not meet each refusal of an earlier one.
+func TestInvalidRequestsOfProcessesDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[int]bool{0: true}
+	for process := range 3 {
+		c := createcache.New(clocktesting.NewFakePassiveClock(time.Unix(int64(1000*process), 0)))
+		if got := c.Refusals(of("u"), "a"); got != 0 {
+			t.Errorf("the first request is number %d, want that of every process", got)
+		}
+		for range 3 {
+			c.AddInvalid(of("u"), "a")
+			number := c.Refusals(of("u"), "a")
+			if seen[number] {
+				t.Errorf("number %d was used before", number)
+			}
+			seen[number] = true
+		}
+	}
+}
+
 // TestMachinesOfTheSameUIDAreDistinguished: a tenant may give a machine the UID of another tenant's.
 func TestMachinesOfTheSameUIDAreDistinguished(t *testing.T) {
 	t.Parallel()
