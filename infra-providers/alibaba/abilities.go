@@ -79,7 +79,7 @@ func (d *Driver) tag(ctx context.Context, kind string, resources []string, id dr
 	return nil
 }
 
-// ownDisks returns the IDs of the disks that were created with an instance, by their tags: also those that were detached.
+// ownDisks returns the IDs of the disks that were created with an instance, also of those that were detached.
 func (d *Driver) ownDisks(ctx context.Context, owner driver.Identity) (own []string, err error) {
 	query := &ecs.DescribeDisksRequest{Tag: []*ecs.DescribeDisksRequestTag{
 		(&ecs.DescribeDisksRequestTag{}).SetKey(driver.TagMachineUID).SetValue(string(owner.UID)),
@@ -88,7 +88,8 @@ func (d *Driver) ownDisks(ctx context.Context, owner driver.Identity) (own []str
 		if err != nil {
 			return nil, err
 		}
-		if owner.Check(diskIdentity(disk)) == nil {
+		isSystem := dara.StringValue(disk.Type) == systemDisk
+		if isSystem && owner.Check(diskIdentity(disk)) == nil || isOwn(disk, owner) {
 			own = append(own, dara.StringValue(disk.DiskId))
 		}
 	}

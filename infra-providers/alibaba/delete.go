@@ -9,9 +9,11 @@ import (
 	"iter"
 
 	"github.com/alibabacloud-go/tea/dara"
+	"github.com/go-logr/logr"
 
 	ecs "github.com/alibabacloud-go/ecs-20140526/v7/client"
 
+	"drover.io/infra-providers/alibaba/request"
 	"drover.io/infra-providers/driver"
 )
 
@@ -62,7 +64,7 @@ func (d *Driver) keepForeignDisks(ctx context.Context, instance driver.Instance)
 			return fmt.Errorf("reading the disks of the instance: %w", err)
 		case dara.StringValue(disk.Type) == systemDisk:
 			complete = true
-		case isFixed(disk), instance.Identity.Check(diskIdentity(disk)) == nil: // it was created with the instance
+		case isFixed(disk), isOwn(disk, instance.Identity): // it was created with the instance
 		default:
 			if err := d.keepDisk(ctx, instance, disk); err != nil {
 				return err
@@ -79,7 +81,13 @@ func (d *Driver) keepForeignDisks(ctx context.Context, instance driver.Instance)
 	return nil
 }
 
-// keepDisk makes ECS keep a disk that does not have the tags of the instance.
+// isOwn reports whether a data disk was created with the instance of a machine, by its tags and its name. Tags alone do not prove it:
+// with the inheritance of tags, which an account may have turned on, a disk gets those of the instance that it is attached to.
+func isOwn(disk *ecs.DescribeDisksResponseBodyDisksDisk, id driver.Identity) bool {
+	return id.Check(diskIdentity(disk)) == nil && request.IsDiskName(id, dara.StringValue(disk.DiskName))
+}
+
+// keepDisk makes ECS keep a disk that was not created with the instance.
 func (d *Driver) keepDisk(ctx context.Context, instance driver.Instance, disk *ecs.DescribeDisksResponseBodyDisksDisk) error {
 	id, locked := dara.StringValue(disk.DiskId), isLockedForSecurity(instance)
 	switch {
@@ -93,6 +101,7 @@ func (d *Driver) keepDisk(ctx context.Context, instance driver.Instance, disk *e
 	if err := d.client.modifyDisk(ctx, (&ecs.ModifyDiskAttributeRequest{}).SetDiskId(id).SetDeleteWithInstance(false)); err != nil {
 		return fmt.Errorf("keeping the disk %s, which others attached: %w", id, toError(err))
 	}
+	logr.FromContextOrDiscard(ctx).Info("kept disk", "disk", id)
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"drover.io/infra-providers/alibaba"
 	"drover.io/infra-providers/alibaba/alibabafake"
 	"drover.io/infra-providers/driver"
@@ -88,22 +90,58 @@ func TestLocalDiskIsReleased(t *testing.T) {
 // TestSecurityLockKeepsForeignDisks: ECS releases every disk with an instance that is locked for security reasons.
 func TestSecurityLockKeepsForeignDisks(t *testing.T) {
 	t.Parallel()
+	for name, attach := range map[string]func(*alibabafake.Cloud, string) func() bool{
+		"with tags of others": (*alibabafake.Cloud).Attach, "with the tags of the instance": (*alibabafake.Cloud).AttachCopy,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, alibabafake.Options{})
+			d := w.connect(t)
+			id := created(t, d, newConfig(t, withDisk))
+			exists := attach(w.cloud, instanceID(id))
+			w.cloud.Lock(instanceID(id))
+			for range 2 {
+				if err := d.Delete(t.Context(), id); err == nil || !strings.Contains(err.Error(), "security") {
+					t.Errorf("while it is locked: got %v", err)
+				}
+			}
+			w.cloud.Unlock(instanceID(id))
+			if err := d.Delete(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			if !exists() {
+				t.Error("the disk of another owner was released")
+			}
+			wantNothingLeft(t, w)
+		})
+	}
+}
+
+// TestTagSkipsDisksWithInheritedTags: a disk of others is not the machine's to change.
+func TestTagSkipsDisksWithInheritedTags(t *testing.T) {
+	t.Parallel()
 	w := newEnv(t, alibabafake.Options{})
 	d := w.connect(t)
 	id := created(t, d, newConfig(t, withDisk))
-	exists := w.cloud.Attach(instanceID(id))
-	w.cloud.Lock(instanceID(id))
-	for range 2 {
-		if err := d.Delete(t.Context(), id); err == nil || !strings.Contains(err.Error(), "security") {
-			t.Errorf("while it is locked: got %v", err)
-		}
+	exists := w.cloud.AttachCopy(instanceID(id))
+	moved := id
+	moved.Owner.UID = "moved"
+	if err := d.(driver.Tagger).Tag(t.Context(), moved); err != nil {
+		t.Fatal(err)
 	}
-	w.cloud.Unlock(instanceID(id))
-	if err := d.Delete(t.Context(), id); err != nil {
+	got := map[string]int{}
+	for _, cluster := range w.cloud.Tags(driver.TagClusterUID) {
+		got[cluster]++
+	}
+	// The instance, its two disks and its network interface, and the disk of others.
+	if diff := cmp.Diff(map[string]int{"moved": 4, "c": 1}, got); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	if err := d.Delete(t.Context(), moved); err != nil {
 		t.Error(err)
 	}
 	if !exists() {
-		t.Error("the disk of somebody else was released")
+		t.Error("the disk of another owner was released")
 	}
 	wantNothingLeft(t, w)
 }

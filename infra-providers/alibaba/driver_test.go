@@ -69,14 +69,15 @@ func conformanceEnv(t *testing.T, w env) drivertest.Environment[alibaba.Instance
 			drivertest.QuotaExceeded:        once(alibabafake.Fault{Status: http.StatusForbidden, Code: "QuotaExceed.ElasticQuota", Message: "The number of vCPUs exceeds the quota."}),
 			drivertest.InsufficientCapacity: once(alibabafake.Fault{Status: http.StatusForbidden, Code: "OperationDenied.NoStock", Message: "The requested resource is sold out in the specified zone."}),
 		},
-		Hide:      func() { w.cloud.HideNext(4) },
-		Attach:    func(created driver.Instance) func() bool { return w.cloud.Attach(created.ID) },
-		Untag:     func(created driver.Instance, tags ...string) func() bool { return w.cloud.Untag(created.ID, tags...) },
-		Stop:      w.cloud.Stop,
-		Restarts:  w.cloud.Reboots,
-		Write:     func(_ driver.Instance, output string) { w.cloud.Write(output) },
-		Changes:   w.cloud.Changes,
-		Leftovers: w.cloud.Leftovers,
+		Hide:       func() { w.cloud.HideNext(4) },
+		Attach:     func(created driver.Instance) func() bool { return w.cloud.Attach(created.ID) },
+		AttachCopy: func(created driver.Instance) func() bool { return w.cloud.AttachCopy(created.ID) },
+		Untag:      func(created driver.Instance, tags ...string) func() bool { return w.cloud.Untag(created.ID, tags...) },
+		Stop:       w.cloud.Stop,
+		Restarts:   w.cloud.Reboots,
+		Write:      func(_ driver.Instance, output string) { w.cloud.Write(output) },
+		Changes:    w.cloud.Changes,
+		Leftovers:  w.cloud.Leftovers,
 	}
 }
 

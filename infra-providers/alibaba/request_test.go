@@ -70,7 +70,7 @@ func TestAllFieldsAreRequested(t *testing.T) {
 		"InternetMaxBandwidthOut": "5", "InternetChargeType": "PayByTraffic", "Ipv6AddressCount": "2",
 		"SystemDisk.Size": "40", "SystemDisk.Category": "cloud_auto", "SystemDisk.ProvisionedIops": "1000", "SystemDisk.BurstingEnabled": "true", "SystemDisk.Encrypted": "true",
 		"SystemDisk.KMSKeyId": "0e478b7a-4262-4802-b8cb-00d3fb40826X", "SystemDisk.AutoSnapshotPolicyId": "sp-gw8",
-		"DataDisk.1.DiskName": "data", "DataDisk.1.Size": "100", "DataDisk.1.Category": "cloud_essd", "DataDisk.1.PerformanceLevel": "PL2", "DataDisk.1.Encrypted": "true",
+		"DataDisk.1.DiskName": "drover-1fcf3b1435bd318e-data", "DataDisk.1.Size": "100", "DataDisk.1.Category": "cloud_essd", "DataDisk.1.PerformanceLevel": "PL2", "DataDisk.1.Encrypted": "true",
 		"DataDisk.1.DeleteWithInstance": "true", "DataDisk.2.SnapshotId": "s-gw8", "DataDisk.2.DeleteWithInstance": "true",
 		"RamRoleName": "nodes", "KeyPairName": "ops", "SpotStrategy": "SpotWithPriceLimit", "SpotPriceLimit": "0.125", "SpotDuration": "0", "SpotInterruptionBehavior": "Terminate",
 		"HttpTokens": "required", "HttpEndpoint": "enabled", "DeploymentSetId": "ds-gw8", "DeploymentSetGroupNo": "3",
@@ -122,6 +122,18 @@ func TestNamesThatECSRefusesAreLeftOut(t *testing.T) {
 		if got["InstanceName"] != want[0] || got["HostName"] != want[1] {
 			t.Errorf("%q: got the names %q and %q, want %q", name, got["InstanceName"], got["HostName"], want)
 		}
+	}
+}
+
+// TestNameOfADiskFits, and shows whose disk it is.
+func TestNameOfADiskFits(t *testing.T) {
+	t.Parallel()
+	got := requested(t, func(s *infrav1.AlibabaMachineSpec) {
+		withDisk(s)
+		s.DataDisks[0].Name = strings.Repeat("d", 128)
+	}, unaltered)["DataDisk.1.DiskName"]
+	if len(got) != 128 || !request.IsDiskName(identity, got) || request.IsDiskName(driver.Identity{UID: "other"}, got) {
+		t.Errorf("got the name %q", got)
 	}
 }
 

@@ -62,10 +62,11 @@ func conformanceEnv(t *testing.T, cloud *digitaloceanfake.Cloud, spec infrav1.Di
 		ImageOf:   func(created driver.Instance) string { return cloud.ImageOf(created.ID) },
 		Reconnect: func() driver.Driver[digitalocean.InstanceConfig] { return connect(t, cloud) },
 		// The loss of the answers to other requests is TestLostAnswers: after the loss of a claim's, another process waits.
-		Lose:     func() { cloud.LoseOperation("POST /v2/droplets") },
-		Hide:     cloud.Hide,
-		Attach:   func(created driver.Instance) func() bool { return cloud.Attach(number(t, created.ID)) },
-		CopyTags: func(created driver.Instance) func() bool { return cloud.CopyTags(number(t, created.ID)) },
+		Lose:       func() { cloud.LoseOperation("POST /v2/droplets") },
+		Hide:       cloud.Hide,
+		Attach:     func(created driver.Instance) func() bool { return cloud.Attach(number(t, created.ID)) },
+		AttachCopy: func(created driver.Instance) func() bool { return cloud.AttachCopy(number(t, created.ID)) },
+		CopyTags:   func(created driver.Instance) func() bool { return cloud.CopyTags(number(t, created.ID)) },
 		Untag: func(created driver.Instance, keys ...string) func() bool {
 			return cloud.Untag(number(t, created.ID), keys...)
 		},

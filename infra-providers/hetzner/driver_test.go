@@ -70,6 +70,13 @@ func conformanceEnv(t *testing.T, cloud *hetznerfake.Cloud) drivertest.Environme
 			}
 			return cloud.Attach(id)
 		},
+		AttachCopy: func(created driver.Instance) func() bool {
+			id, err := strconv.ParseInt(created.ID, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cloud.AttachCopy(id)
+		},
 		CopyTags: func(created driver.Instance) func() bool {
 			id, err := strconv.ParseInt(created.ID, 10, 64)
 			if err != nil {

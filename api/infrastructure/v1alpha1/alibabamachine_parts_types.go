@@ -110,7 +110,8 @@ type AlibabaDisk struct {
 // AlibabaDataDisk is a cloud disk beside the system disk.
 // +kubebuilder:validation:XValidation:rule="has(self.sizeGiB) || has(self.snapshotID)",message="one of sizeGiB and snapshotID must be set"
 type AlibabaDataDisk struct {
-	// name is the name of the disk, by which people recognise it in the console.
+	// name ends the name of the disk in the console, which begins with drover- and with what derives from the UID of the machine. What
+	// exceeds 128 characters there is left out.
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=128

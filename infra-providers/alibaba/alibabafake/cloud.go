@@ -341,9 +341,23 @@ func (c *Cloud) Reboots() int {
 // Attach attaches a disk of another owner to an instance, with which it would be released, and returns a function that reports
 // whether the disk still exists and then removes it.
 func (c *Cloud) Attach(id string) func() bool {
+	return c.attach(id, nil)
+}
+
+// AttachCopy is Attach in an account where disks inherit the tags of the instance that they are attached to.
+func (c *Cloud) AttachCopy(id string) func() bool {
+	c.mu.Lock()
+	inherited := maps.Clone(c.find(id).tags)
+	c.mu.Unlock()
+	return c.attach(id, inherited)
+}
+
+func (c *Cloud) attach(id string, inherited map[string]string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	attached := &disk{id: c.next("d"), kind: "data", category: "cloud_essd", of: c.find(id), deleteWithInstance: true, tags: map[string]string{"csi": "a volume"}}
+	tags := map[string]string{"csi": "a volume"}
+	maps.Copy(tags, inherited)
+	attached := &disk{id: c.next("d"), name: "pvc-1", kind: "data", category: "cloud_essd", of: c.find(id), deleteWithInstance: true, tags: tags}
 	c.disks[attached.id] = attached
 	return func() bool {
 		c.mu.Lock()

@@ -8,11 +8,14 @@
 package request
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	ecs "github.com/alibabacloud-go/ecs-20140526/v7/client"
 	"github.com/alibabacloud-go/tea/dara"
@@ -92,13 +95,32 @@ func Instance(input Input, image *ecs.DescribeImagesResponseBodyImagesImage) (*e
 	if length := len(input.Identity.Name); length >= minHost && length <= maxHost && hostPattern.MatchString(input.Identity.Name) {
 		message.HostName = &input.Identity.Name
 	}
-	addDisks(message, spec)
+	addDisks(message, spec, input.Identity)
 	addPlacement(message, spec)
 	return message, addSpot(message, spec.Spot)
 }
 
+// maxDiskName is the maximum number of characters of the name of a disk.
+const maxDiskName = 128
+
+// diskPrefix begins the names of all data disks of a machine. A UID may have characters that no name has.
+func diskPrefix(id driver.Identity) string {
+	sum := sha256.Sum256([]byte(id.UID))
+	return "drover-" + hex.EncodeToString(sum[:8]) + "-"
+}
+
+// diskName is the name of a data disk, by its name in a spec, whose end may not fit.
+func diskName(id driver.Identity, name string) string {
+	full := diskPrefix(id) + name
+	return full[:min(len(full), maxDiskName)]
+}
+
+// IsDiskName reports whether a data disk that is created with the instance of a machine can have a name. Tags may have been copied to
+// other disks.
+func IsDiskName(id driver.Identity, name string) bool { return strings.HasPrefix(name, diskPrefix(id)) }
+
 // addDisks adds the disks. Each is deleted with the instance.
-func addDisks(message *ecs.RunInstancesRequest, spec infrav1.AlibabaMachineSpec) {
+func addDisks(message *ecs.RunInstancesRequest, spec infrav1.AlibabaMachineSpec, id driver.Identity) {
 	if disk := spec.SystemDisk; disk != (infrav1.AlibabaDisk{}) {
 		message.SystemDisk = &ecs.RunInstancesRequestSystemDisk{
 			Category: nonEmpty(disk.Category), PerformanceLevel: nonEmpty(disk.PerformanceLevel), ProvisionedIops: disk.ProvisionedIOPS, BurstingEnabled: disk.BurstingEnabled,
@@ -110,7 +132,7 @@ func addDisks(message *ecs.RunInstancesRequest, spec infrav1.AlibabaMachineSpec)
 	}
 	for _, disk := range spec.DataDisks {
 		message.DataDisk = append(message.DataDisk, &ecs.RunInstancesRequestDataDisk{
-			DiskName: &disk.Name, Size: disk.SizeGiB, SnapshotId: nonEmpty(disk.SnapshotID), DeleteWithInstance: dara.Bool(true),
+			DiskName: dara.String(diskName(id, disk.Name)), Size: disk.SizeGiB, SnapshotId: nonEmpty(disk.SnapshotID), DeleteWithInstance: dara.Bool(true),
 			Category: nonEmpty(disk.Category), PerformanceLevel: nonEmpty(disk.PerformanceLevel), ProvisionedIops: disk.ProvisionedIOPS, BurstingEnabled: disk.BurstingEnabled,
 			Encrypted: encrypted(disk.AlibabaDisk), KMSKeyId: nonEmpty(disk.KMSKeyID), AutoSnapshotPolicyId: nonEmpty(disk.AutoSnapshotPolicyID),
 		})

@@ -123,12 +123,16 @@ func actOnVolume(c *Cloud, r request) (any, *refusal) {
 // and then deletes it.
 func (c *Cloud) Attach(id int) func() bool { return c.foreignVolume(id, nil) }
 
+// AttachCopy is Attach for a volume with the tags of the Droplet.
+func (c *Cloud) AttachCopy(id int) func() bool { return c.foreignVolume(id, c.dropletTags(id)) }
+
 // CopyTags creates a volume with the tags of a Droplet, attached to none, and returns what Attach does.
-func (c *Cloud) CopyTags(id int) func() bool {
+func (c *Cloud) CopyTags(id int) func() bool { return c.foreignVolume(0, c.dropletTags(id)) }
+
+func (c *Cloud) dropletTags(id int) []string {
 	c.mu.Lock()
-	tags := slices.Clone(c.droplets[id].Tags)
-	c.mu.Unlock()
-	return c.foreignVolume(0, tags)
+	defer c.mu.Unlock()
+	return slices.Clone(c.droplets[id].Tags)
 }
 
 func (c *Cloud) foreignVolume(droplet int, tags []string) func() bool {

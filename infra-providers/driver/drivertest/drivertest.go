@@ -51,6 +51,8 @@ type Environment[C any] struct {
 	// Attach attaches a disk of another owner to an instance that runs, as a CSI driver does, and returns a
 	// function that reports whether the disk still exists and then removes it.
 	Attach func(created driver.Instance) func() bool
+	// AttachCopy is Attach for a disk to which the tags of the instance are copied, as the inheritance of tags of a cloud does it.
+	AttachCopy func(created driver.Instance) func() bool
 	// CopyTags creates a disk of another owner with the tags of an instance, attached to none, as a tool does that copies tags or
 	// restores a backup, and returns a function that reports whether the disk still exists and then removes it.
 	CopyTags func(created driver.Instance) func() bool
@@ -111,6 +113,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) Environment[C]) {
 		"deletes everything, and may be called again":             deleteTwice[C],
 		"deletes once when the answer was lost":                   deleteLost[C],
 		"deletes no disk that others attached":                    deleteSparing[C],
+		"deletes no attached disk to which its tags were copied":  deleteSparingAttachedCopies[C],
 		"deletes no disk to which its tags were copied":           deleteSparingCopies[C],
 		"lists what an owner has, over all pages":                 list[C],
 		"lists an instance as Get returns it":                     listLikeGet[C],

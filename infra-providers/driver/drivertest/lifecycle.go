@@ -111,9 +111,22 @@ func deleteSparing[C any](t *testing.T, env Environment[C]) {
 	if env.Attach == nil {
 		t.Skip("others cannot attach disks in this cloud")
 	}
+	deleteWithForeignDisk(t, env, env.Attach)
+}
+
+// deleteSparingAttachedCopies: tags alone do not prove that an attached disk was created with the instance either.
+func deleteSparingAttachedCopies[C any](t *testing.T, env Environment[C]) {
+	if env.AttachCopy == nil {
+		t.Skip("tags of disks decide nothing in this cloud, or others cannot attach them")
+	}
+	deleteWithForeignDisk(t, env, env.AttachCopy)
+}
+
+func deleteWithForeignDisk[C any](t *testing.T, env Environment[C], attach func(created driver.Instance) func() bool) {
+	t.Helper()
 	id := identity(1)
 	id.ProviderID = create(t, env, id).ProviderID
-	there := env.Attach(wantRunning(t, env, id))
+	there := attach(wantRunning(t, env, id))
 	if err := env.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}

@@ -288,13 +288,14 @@ func (c *Cloud) CopyLabels(key string) func() bool {
 	return c.remover(diskKey(made.Disk))
 }
 
-// AttachCopy attaches a disk with the labels of an instance to it, which is deleted with it or kept.
-func (c *Cloud) AttachCopy(key string, autoDelete bool) {
+// AttachCopy attaches a disk with the labels of an instance to it, which is deleted with it or kept, and returns what Attach does.
+func (c *Cloud) AttachCopy(key string, autoDelete bool) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	to := c.instances[key]
 	made := c.newDisk(to.Instance, "pvc-"+to.Name, to.Labels)
 	to.Disks = append(to.Disks, &compute.AttachedDisk{Type: persistent, Source: made.SelfLink, DeviceName: made.Name, AutoDelete: autoDelete, Mode: "READ_WRITE"})
+	return c.remover(diskKey(made.Disk))
 }
 
 func (c *Cloud) remover(name string) func() bool {

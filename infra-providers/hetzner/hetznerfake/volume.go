@@ -87,9 +87,19 @@ func detachVolume(c *Cloud, r request) (any, *refusal) {
 func (c *Cloud) Attach(server int64) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	holder := c.servers[server]
+	return c.attach(c.servers[server], nil)
+}
+
+// AttachCopy is Attach for a volume with the labels of the server.
+func (c *Cloud) AttachCopy(server int64) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attach(c.servers[server], maps.Clone(c.servers[server].Labels))
+}
+
+func (c *Cloud) attach(holder *server, labels map[string]string) func() bool {
 	created := &volume{Volume: schema.Volume{
-		ID: newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Server: &holder.ID,
+		ID: newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Server: &holder.ID, Labels: labels,
 		Created: time.Now().Truncate(time.Second),
 	}}
 	c.volumes[created.ID] = created

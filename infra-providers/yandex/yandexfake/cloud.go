@@ -272,8 +272,19 @@ func (c *Cloud) Restarts() int {
 func (c *Cloud) Attach(instanceID string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.attach(instanceID, nil)
+}
+
+// AttachCopy is Attach for a disk with the labels of the instance.
+func (c *Cloud) AttachCopy(instanceID string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attach(instanceID, c.instances[instanceID].Labels)
+}
+
+func (c *Cloud) attach(instanceID string, labels map[string]string) func() bool {
 	to := c.instances[instanceID]
-	made := c.newDisk(&compute.CreateDiskRequest{FolderId: Folder, ZoneId: to.ZoneId, Name: "pvc-" + to.Name, Size: 1 << 30})
+	made := c.newDisk(&compute.CreateDiskRequest{FolderId: Folder, ZoneId: to.ZoneId, Name: "pvc-" + to.Name, Size: 1 << 30, Labels: labels})
 	made.Status, made.InstanceIds = compute.Disk_READY, []string{instanceID}
 	to.SecondaryDisks = append(to.SecondaryDisks, &compute.AttachedDisk{DiskId: made.Id, AutoDelete: true, Mode: compute.AttachedDisk_READ_WRITE})
 	return c.remover(made.Id)
