@@ -102,7 +102,7 @@ func TestSecurityLockKeepsForeignDisks(t *testing.T) {
 			w.cloud.Lock(instanceID(id))
 			for range 2 {
 				if err := d.Delete(t.Context(), id); err == nil || !strings.Contains(err.Error(), "security") {
-					t.Errorf("while it is locked: got %v", err)
+					t.Fatalf("while it is locked: got %v", err)
 				}
 			}
 			w.cloud.Unlock(instanceID(id))
