@@ -23,6 +23,9 @@ func (d *Driver) Create(ctx context.Context, req driver.CreateRequest[InstanceCo
 	if vmName(id.UID) == "" {
 		return driver.Instance{}, driver.NeverValid("metadata.uid", "%q cannot be part of a name", id.UID)
 	}
+	if len(req.UserData) > corev1.MaxSecretSize {
+		return driver.Instance{}, driver.NeverValid("bootstrap data", "%d bytes are more than the %d that a Secret may have", len(req.UserData), corev1.MaxSecretSize)
+	}
 	if _, err := d.FindImage(ctx, req.Config); err != nil {
 		return driver.Instance{}, err
 	}
