@@ -35,10 +35,14 @@ func TestNetworkdLeavesTheRoutesOfPodsAlone(t *testing.T) {
 		if !configured[system] {
 			continue
 		}
+		var commands []string // those that are about it: others change the host
+		for _, command := range n.Setup {
+			if strings.Contains(command, "systemd-networkd") {
+				commands = append(commands, command)
+			}
+		}
 		for active, restarted := range map[string]string{"true": "restart systemd-networkd.service\n", "false": ""} {
-			out, err := bash(t, `systemctl() { case "$1" in --quiet) `+active+` ;; restart) echo "$@" ;; esac; }
-mkdir() { :; }; ln() { :; }; rm() { :; }; sed() { :; }; command() { false; }; apt-get() { :; }; dpkg-query() { :; }; cloud-id() { :; }; setenforce() { :; }
-`+strings.Join(n.Setup, "\n"))
+			out, err := bash(t, `systemctl() { case "$1" in --quiet) `+active+` ;; restart) echo "$@" ;; esac; }`+"\n"+strings.Join(commands, "\n"))
 			if err != nil || out != restarted {
 				t.Errorf("%s, where it is active (%s): %v, restarted %q, want %q", system, active, err, out, restarted)
 			}

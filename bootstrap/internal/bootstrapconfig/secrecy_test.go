@@ -107,8 +107,8 @@ func TestSecretsAreOnlyInTheData(t *testing.T) {
 	}
 	config := f.config(f.machine("m1"), func(b *bootstrapv1.BootstrapConfig) { everything(&b.Spec) })
 	f.eventuallyReady(config)
-	data := string(f.dataSecret(config).Data["value"])
-	for _, want := range []string{"activation-key: " + password + "-activation\n", "content: |\n      " + password + "-file\n", `"password":"` + password + `-pull"`} {
+	data := f.hostFiles(config)
+	for _, want := range []string{"--activationkey='" + password + "-activation'", "content: |\n      " + password + "-file\n", `"password":"` + password + `-pull"`} {
 		if !strings.Contains(data, want) {
 			t.Errorf("the data lacks a secret that was requested: %q", want)
 		}
@@ -120,7 +120,7 @@ func TestSecretsAreOnlyInTheData(t *testing.T) {
 	user := f.config(f.machine("m2"), func(b *bootstrapv1.BootstrapConfig) { byUser(&b.Spec) })
 	f.eventuallyReady(user)
 	secret := f.dataSecret(user)
-	if data := string(secret.Data["value"]); !strings.Contains(data, "username: "+password+"-user\n  password: "+password+"-password\n") {
+	if !strings.Contains(f.hostFiles(user), "--username='"+password+"-user' --password='"+password+"-password'") {
 		t.Error("the data lacks the user of the subscription")
 	}
 	if words := string(secret.Data[redactKey]); strings.Contains(words, password+"-user") || !strings.Contains(words, password+"-password") {
