@@ -201,7 +201,7 @@ func TestEachAttemptHasAnotherToken(t *testing.T) {
 	wantInstances(t, d, 1)
 }
 
-// noSwitch and noTrust are refusals until somebody changes something else in the cloud.
+// noSwitch and noTrust are refusals until something else changes in the cloud.
 var (
 	noSwitch = alibabafake.Fault{Status: http.StatusBadRequest, Code: "InvalidVSwitchId.NotFound", Message: "The specified virtual switch does not exist."}
 	noTrust  = alibabafake.Fault{Status: http.StatusForbidden, Code: "InvalidRamRole.NotEcsRole", Message: "The specified RAM role is not authorized for ECS."}
