@@ -58,9 +58,10 @@ func conformanceEnv(e *env, spec infrav1.KubeVirtMachineSpec) drivertest.Environ
 		return func() { e.wire.fail(fault{status: status, reason: reason}, which) }
 	}
 	return drivertest.Environment[kubevirt.InstanceConfig]{
-		Driver: e.connect(),
-		Config: newConfig(e.t, spec, "zone-a"),
-		Other:  &other,
+		Driver:   e.connect(),
+		Config:   newConfig(e.t, spec, "zone-a"),
+		Other:    &other,
+		ListSize: 10, // an API server takes its time to create one
 		Invalid: map[string]kubevirt.InstanceConfig{
 			"preference":         with(func(s *infrav1.KubeVirtMachineSpec) { s.Preference.Name = "none" }),
 			"cluster preference": with(func(s *infrav1.KubeVirtMachineSpec) { s.Preference = infrav1.KubeVirtReference{Name: "none"} }),

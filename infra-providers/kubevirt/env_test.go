@@ -124,7 +124,7 @@ func served(api client.Client) (err error) {
 func (e *env) options() kubevirt.Options {
 	return kubevirt.Options{
 		Own:      func() (*rest.Config, error) { return rest.CopyConfig(e.config), nil },
-		PageSize: 25,
+		PageSize: 4,
 		Transport: func(next http.RoundTripper) http.RoundTripper {
 			e.server.Next = next // all connections lead to the same server
 			return &faulty{wire: e.wire, next: e.server}

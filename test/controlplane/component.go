@@ -158,10 +158,11 @@ func (c *component) pid() int {
 	return c.process.PID
 }
 
-// environment is ours without what etcd would take for settings, and with those of the garbage collection.
+// environment is ours without what etcd would take for settings and the detector of mutations, and with the setting of the garbage
+// collection.
 func environment() []string {
 	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "ETCD_")
+		return strings.HasPrefix(variable, "ETCD_") || strings.HasPrefix(variable, envtest.MutationDetectorVariable+"=")
 	})
 	if _, given := os.LookupEnv(envtest.GarbageCollectionVariable); !given {
 		variables = append(variables, envtest.GarbageCollectionVariable+"="+envtest.GarbageCollection)

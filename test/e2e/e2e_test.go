@@ -16,7 +16,7 @@ import (
 )
 
 // timeout bounds a workflow; it does not measure how long one takes.
-const timeout = 10 * time.Minute
+const timeout = 20 * time.Minute
 
 // start starts a stack and returns a workflow in it.
 func start(t *testing.T, options framework.Options) (context.Context, *workflow.Workflow) {

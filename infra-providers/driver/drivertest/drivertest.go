@@ -59,6 +59,8 @@ type Environment[C any] struct {
 	// Untag removes tags from an instance and from everything that was created beside it, as another client of the cloud
 	// would, and returns a function that reports whether all of it still exists and then removes it.
 	Untag func(created driver.Instance, keys ...string) func() bool
+	// ListSize is how many instances are several pages of a list; the default is 60.
+	ListSize int
 	// UniqueNames is true for a cloud where only one instance can have a name, so that a second machine of the same
 	// name waits.
 	UniqueNames bool

@@ -178,10 +178,14 @@ func wantOneCopy[C any](t *testing.T, env Environment[C]) {
 	}
 }
 
-// many is enough for several pages of any driver with a small page size in tests.
-const many = 60
+// listSize is the default of Environment.ListSize: several pages of any driver with a small page size in tests.
+const listSize = 60
 
 func list[C any](t *testing.T, env Environment[C]) {
+	many := listSize
+	if env.ListSize > 0 {
+		many = env.ListSize
+	}
 	other := identity(many)
 	other.Owner = driver.Owner{UID: uid(2, 1), Namespace: "team", Name: "away"}
 	want := map[string]bool{}
