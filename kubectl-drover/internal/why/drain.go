@@ -13,6 +13,7 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -212,11 +213,37 @@ func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Findi
 
 // deletingNode adds that a Node cannot be deleted without a connection, which is no refusal then.
 func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
-	offline, err := f.offline(ctx, m, found, nodeStep{"the deletion of the Node", drainplan.DeletionField(m, "nodeDeletionTimeoutSeconds") + " to 1 or more"})
+	step := nodeStep{name: "the deletion of the Node"}
+	offline, err := f.offline(ctx, m, found, step)
 	if offline {
+		step.skip = f.ownersOf(ctx, m).DeletionField(m, "nodeDeletionTimeoutSeconds") + " to 1 or more"
+		found.unanswered(step)
 		found.Meaning = "its Node cannot be deleted without a connection to the workload cluster"
 	}
 	return err
+}
+
+// ownersOf are the objects that decide where a field of spec.deletion of a Machine has an effect.
+func (f *Finder) ownersOf(ctx context.Context, m *clusterv1.Machine) drainplan.Owners {
+	var o drainplan.Owners
+	cluster, set, md := &clusterv1.Cluster{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}
+	if f.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster) == nil {
+		o.Cluster = cluster
+	}
+	if f.readController(ctx, m, object.MachineSet, set) {
+		o.MachineSet = set
+		if f.readController(ctx, set, object.MachineDeployment, md) {
+			o.MachineDeployment = md
+		}
+	}
+	return o
+}
+
+// readController reads the controller of an object, if it is of that kind, and reports whether it exists and can be read.
+func (f *Finder) readController(ctx context.Context, of client.Object, kind object.Kind, controller client.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(of)
+	return ref != nil && kind.Owns(ref) &&
+		f.Client.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: ref.Name}, controller) == nil && controller.GetUID() == ref.UID
 }
 
 func budgetsIn(message string) []client.ObjectKey {

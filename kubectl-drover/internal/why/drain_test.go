@@ -422,3 +422,45 @@ func TestStageOfADeletionWithoutConnection(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeoutOfTheDeletionOfANode has a Machine of a MachineSet of a MachineDeployment, without a connection to its workload cluster.
+func TestTimeoutOfTheDeletionOfANode(t *testing.T) {
+	t.Parallel()
+	const field = "spec.deletion.nodeDeletionTimeoutSeconds of the Machine"
+	for name, test := range map[string]struct {
+		change func(*clusterv1.MachineSet, *clusterv1.MachineDeployment)
+		want   string
+	}{
+		"is that of the MachineDeployment": {
+			func(*clusterv1.MachineSet, *clusterv1.MachineDeployment) {},
+			"spec.template.spec.deletion.nodeDeletionTimeoutSeconds of MachineDeployment md",
+		},
+		"is that of the MachineSet if the MachineDeployment is another one": {
+			func(_ *clusterv1.MachineSet, md *clusterv1.MachineDeployment) { md.UID = "other" },
+			"spec.template.spec.deletion.nodeDeletionTimeoutSeconds of MachineSet s",
+		},
+		"is that of the Machine if the MachineSet is another one": {
+			func(set *clusterv1.MachineSet, _ *clusterv1.MachineDeployment) { set.UID = "other" }, field,
+		},
+		"is that of the Machine if the MachineSet is being deleted": {
+			func(set *clusterv1.MachineSet, _ *clusterv1.MachineDeployment) {
+				set.DeletionTimestamp, set.Finalizers = new(ago(time.Hour)), []string{clusterv1.MachineSetFinalizer}
+			}, field,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, set := inSet(deleted(clusterv1.MachineDeletingDeletingNodeReason, ""), "s"), setNamed("s")
+			md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "md", UID: "uid-of-md"}}
+			set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+			c := cluster(unconnected)
+			c.UID = "uid-of-c"
+			test.change(set, md)
+			found, err := finder(t, nil, m, c, set, md).machine(t.Context(), m)
+			want := "make the workload cluster answer; to go on without the deletion of the Node, set " + test.want + " to 1 or more"
+			if err != nil || found.Help != want {
+				t.Errorf("got %+v, want help %q, error %v", found, want, err)
+			}
+		})
+	}
+}

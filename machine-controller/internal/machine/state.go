@@ -55,18 +55,6 @@ func (s *state) clusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
 }
 
-// owner is the object whose MachinePolicy applies to the machine: its MachineDeployment, or a
-// MachineSet that has none; nil for a stand-alone machine.
-func (s *state) owner() client.Object {
-	switch {
-	case s.deployment != nil:
-		return s.deployment
-	case s.set != nil:
-		return s.set
-	}
-	return nil
-}
-
 // connecting reports whether it is not known yet if the machine has a Node, because no attempt to connect to its workload
 // cluster has ended, or the Nodes there are not read yet.
 func (s *state) connecting() bool {
@@ -88,7 +76,8 @@ func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
 	d := deletion.State{
 		Machine:              s.machine,
 		Cluster:              s.cluster,
-		Owner:                s.owner(),
+		MachineSet:           s.set,
+		Deployment:           s.deployment,
 		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: ownership.IsRefused(s.infra.err)},
 		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: ownership.IsRefused(s.bootstrap.err)},
 		Node:                 s.node.object,

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
@@ -35,27 +34,6 @@ func deletingState(changes ...func(*state)) *state {
 	return s
 }
 
-func TestOwner(t *testing.T) {
-	t.Parallel()
-	md, set := &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}
-	tests := map[string]struct {
-		state state
-		want  client.Object
-	}{
-		"is the MachineDeployment":                      {state{deployment: md, set: set}, md},
-		"is the MachineSet without a MachineDeployment": {state{set: set}, set},
-		"is nothing for a stand-alone Machine":          {state{}, nil},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := test.state.owner(); got != test.want {
-				t.Errorf("owner is %T, want %T", got, test.want)
-			}
-		})
-	}
-}
-
 // TestForDeletion checks the facts on which nothing is deleted or drained.
 func TestForDeletion(t *testing.T) {
 	t.Parallel()
@@ -67,6 +45,8 @@ func TestForDeletion(t *testing.T) {
 		"has the InfraMachine": {func(*state) {}, func(d deletion.State) bool {
 			return d.Infrastructure.Unstructured != nil && !d.Infrastructure.Foreign && !d.Infrastructure.Deleting()
 		}},
+		"has the owners": {func(s *state) { s.set, s.deployment = &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{} },
+			func(d deletion.State) bool { return d.MachineSet != nil && d.Deployment != nil }},
 		"has the Node": {func(*state) {}, func(d deletion.State) bool { return d.Node != nil && !d.ProviderIDConflict }},
 		"takes an object of another owner for foreign": {func(s *state) {
 			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: &ownership.ForeignError{}}, &ownership.ForeignError{}

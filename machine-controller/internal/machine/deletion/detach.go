@@ -71,7 +71,7 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 	waiting := d.waiting(s)
 	waiting.Message = result.Message()
 	if len(result.Users) > 0 {
-		waiting.Message += fmt.Sprintf(". %s; to %s", endUsers(result.Users), skipDetach.goOn(m))
+		waiting.Message += fmt.Sprintf(". %s; to %s", endUsers(result.Users), skipDetach.goOn(s))
 	}
 	waiting.RequeueAfter = earliest(waiting.RequeueAfter, result.RequeueAfter)
 	return waiting, nil

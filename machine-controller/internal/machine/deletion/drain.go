@@ -117,7 +117,7 @@ func (d drainStep) request(ctx context.Context, connection *workload.Connection,
 	if err := d.client.List(ctx, rules, client.InNamespace(s.Machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return drain.Request{}, fmt.Errorf("listing MachineDrainRules: %w", err)
 	}
-	policy, err := d.guard.PolicyFor(ctx, s.Owner)
+	policy, err := d.guard.PolicyFor(ctx, s.owner())
 	if err != nil {
 		return drain.Request{}, err
 	}
@@ -159,13 +159,13 @@ var (
 )
 
 // goOn completes the message of a stage with both ways, each where it has an effect.
-func (k skip) goOn(m *clusterv1.Machine) string {
-	return fmt.Sprintf("go on without, %sset %s, or the annotation %s on the Machine", k.caution, drainplan.DeletionField(m, k.field), k.annotation)
+func (k skip) goOn(s *State) string {
+	return fmt.Sprintf("go on without, %sset %s, or the annotation %s on the Machine", k.caution, s.field(k.field), k.annotation)
 }
 
 // disconnected is the message of a stage that waits for the workload cluster, with the ways to skip the stage.
 func disconnected(s *State, stage string, by skip) string {
-	return fmt.Sprintf("%s; the %s waits for it. To %s", s.Disconnected, stage, by.goOn(s.Machine))
+	return fmt.Sprintf("%s; the %s waits for it. To %s", s.Disconnected, stage, by.goOn(s))
 }
 
 // unanswered waits until the workload cluster has answered, or the connection to it is given up.

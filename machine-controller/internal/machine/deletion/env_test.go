@@ -117,7 +117,7 @@ func newEnvironment(t *testing.T) *environment {
 
 // drain is the drain step, and detach the next.
 func (e *environment) drain() drainStep {
-	return drainStep{e.client, e.workloads, &drain.Drainer{}, &recorder{e.events}, e.clock, &safety.Guard{}}
+	return drainStep{e.client, e.workloads, &drain.Drainer{}, &recorder{e.events}, e.clock, &safety.Guard{Reader: e.client}}
 }
 
 func (e *environment) detach() detachStep { return detachStep{e.drain(), &volume.Waiter{}} }

@@ -13,6 +13,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/drainplan"
 )
 
 // State is what a reconcile has observed about a Machine that is being deleted. Steps change nothing in it but the
@@ -20,8 +22,9 @@ import (
 type State struct {
 	Machine *clusterv1.Machine
 	Cluster *clusterv1.Cluster
-	// Owner is the MachineDeployment or MachineSet whose MachinePolicy applies; nil for a Machine without one.
-	Owner client.Object
+	// MachineSet and Deployment own the Machine; nil for one without them.
+	MachineSet *clusterv1.MachineSet
+	Deployment *clusterv1.MachineDeployment
 
 	Infrastructure, Bootstrap Object
 
@@ -50,6 +53,23 @@ type Object struct {
 // Deleting reports whether the object is deleted or being deleted.
 func (o Object) Deleting() bool {
 	return apierrors.IsNotFound(o.Err) || (o.Unstructured != nil && o.GetDeletionTimestamp() != nil)
+}
+
+// owner is the MachineDeployment or MachineSet whose MachinePolicy applies; nil for a Machine without one.
+func (s *State) owner() client.Object {
+	switch {
+	case s.Deployment != nil:
+		return s.Deployment
+	case s.MachineSet != nil:
+		return s.MachineSet
+	}
+	return nil
+}
+
+// field names a field of spec.deletion of the Machine where it has an effect.
+func (s *State) field(name string) string {
+	owners := drainplan.Owners{Cluster: s.Cluster, MachineDeployment: s.Deployment, MachineSet: s.MachineSet}
+	return owners.DeletionField(s.Machine, name)
 }
 
 func (s *State) clusterKey() client.ObjectKey {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload"
 )
@@ -53,6 +54,27 @@ func object(m *clusterv1.Machine, changes ...func(*unstructured.Unstructured)) *
 		change(o)
 	}
 	return o
+}
+
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	md, set := &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}
+	tests := map[string]struct {
+		state State
+		want  client.Object
+	}{
+		"is the MachineDeployment":                      {State{Deployment: md, MachineSet: set}, md},
+		"is the MachineSet without a MachineDeployment": {State{MachineSet: set}, set},
+		"is nothing for a stand-alone Machine":          {State{}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.state.owner(); got != test.want {
+				t.Errorf("owner is %T, want %T", got, test.want)
+			}
+		})
+	}
 }
 
 func TestNeedsDrain(t *testing.T) {

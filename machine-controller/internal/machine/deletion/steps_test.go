@@ -295,9 +295,11 @@ func TestDetachAfterADrainThatWasGivenUp(t *testing.T) {
 			})
 			e.attachVolume("data")
 			giveUp(e)
-			e.state.Machine.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "md"}
-			e.state.Machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
-				&clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1", UID: "md-1"}}, clusterv1.GroupVersion.WithKind("MachineSet"))}
+			e.state.MachineSet = &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1", UID: "md-1"}}
+			e.state.Deployment = &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.state.Machine.Namespace, Name: "md"}}
+			e.state.Machine.OwnerReferences = []metav1.OwnerReference{
+				*metav1.NewControllerRef(e.state.MachineSet, clusterv1.GroupVersion.WithKind("MachineSet")),
+			}
 			if progress := e.run(e.drain()); progress != done {
 				t.Fatalf("the drain: %+v", progress)
 			}
