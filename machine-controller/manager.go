@@ -113,7 +113,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 		},
 		&machinepolicy.Reconciler{Client: mgr.GetClient()},
 		&templateowner.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Contract: &contract.Reader{
-			Resolver: resolver, Watch: watch, Cached: mgr.GetClient(),
+			Resolver: resolver, Cached: mgr.GetClient(),
 			Watcher: &contract.Watcher{Live: mgr.GetAPIReader(), Namespace: o.Namespace, Cache: mgr.GetCache(), Clock: clk},
 		}},
 		&machinehealthcheck.Reconciler{

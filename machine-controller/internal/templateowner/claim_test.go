@@ -37,7 +37,7 @@ func (ignored) Watch(source.Source) error { return nil }
 func (e *environment) reconciler(watch predicates.WatchFilter, c client.WithWatch) *Reconciler {
 	e.Helper()
 	return &Reconciler{Client: e.writes.client(indextest.NewClient(e.T, c)), Live: e.client, watch: watch, Contract: &contract.Reader{
-		Resolver: &contract.Resolver{Reader: e.client}, Watch: watch, Cached: e.client,
+		Resolver: &contract.Resolver{Reader: e.client}, Cached: e.client,
 		Watcher: &contract.Watcher{Live: e.client, Controller: ignored{}, Clock: clock.RealClock{}},
 	}}
 }

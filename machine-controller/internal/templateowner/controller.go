@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index"
@@ -51,7 +50,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	referring := builder.WithPredicates(predicates.Changed(referenceOf))
 	c, err := builder.ControllerManagedBy(mgr).
 		Named("templateowner").
-		For(&clusterv1.Cluster{}, builder.WithPredicates(clusterpredicate.StateChanged())).
+		For(&clusterv1.Cluster{}, builder.WithPredicates(predicates.Changed(stateOfCluster))).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(clusterOf), referring).
 		Watches(&clusterv1.MachineSet{}, coalesce.Map(clusterOf), referring).
 		WithOptions(options).

@@ -119,7 +119,7 @@ func (e *environment) start(watch predicates.WatchFilter) {
 	})
 	e.Expect(err).NotTo(gomega.HaveOccurred())
 	r := &Reconciler{Client: e.writes.client(cached), Live: mgr.GetAPIReader(), Contract: &contract.Reader{
-		Resolver: &contract.Resolver{Reader: cached}, Watch: watch, Cached: cached,
+		Resolver: &contract.Resolver{Reader: cached}, Cached: cached,
 		Watcher: &contract.Watcher{Live: mgr.GetAPIReader(), Namespace: e.cluster.Namespace, Cache: mgr.GetCache(), Clock: clock.RealClock{}},
 	}}
 	e.Expect(r.Register(mgr, watch, controller.Options{})).To(gomega.Succeed())

@@ -19,6 +19,7 @@ import (
 
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/predicates"
 )
 
 // TestTemplatesWithoutMachinesAreOwned follows the templates of a pool that scales from zero: they get the Cluster as owner,
@@ -68,6 +69,14 @@ func TestTemplateIsOwnedOnceItMayBe(t *testing.T) {
 			func(e *environment, _ *clusterv1.MachineDeployment) { e.patch(e.cluster, `{"spec":{"paused":true}}`) },
 			func(e *environment, _ *clusterv1.MachineDeployment) { e.patch(e.cluster, `{"spec":{"paused":false}}`) },
 		},
+		"a Cluster has the annotation that pauses it": {
+			func(e *environment, _ *clusterv1.MachineDeployment) {
+				e.patch(e.cluster, `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}}}`)
+			},
+			func(e *environment, _ *clusterv1.MachineDeployment) {
+				e.patch(e.cluster, `{"metadata":{"annotations":null}}`)
+			},
+		},
 		"a MachineDeployment is paused": {
 			func(_ *environment, md *clusterv1.MachineDeployment) {
 				md.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
@@ -104,10 +113,21 @@ func TestTemplateIsOwnedOnceItMayBe(t *testing.T) {
 				t.Fatalf("owners %v", owners)
 			}
 			e.start("own")
+			e.awaitOther("own")
 			test.after(e, md)
 			e.awaitOwner(infra)
 		})
 	}
+}
+
+// awaitOther waits until the controller has made another Cluster an owner, and so has reconciled what existed when it was started.
+func (e *environment) awaitOther(watch string) {
+	e.Helper()
+	other, infra, set := testenv.Cluster(e.cluster.Namespace), e.template(infraTemplate, "other"), e.set("other")
+	other.Name, set.Name, set.Labels = "other", "other", map[string]string{clusterv1.WatchLabel: watch}
+	set.Spec.ClusterName, set.Spec.Template.Spec.ClusterName = "other", "other"
+	e.create(other, infra, set)
+	e.Eventually(func() []metav1.OwnerReference { return e.owners(infra) }).Should(gomega.ContainElement(ownedBy(other)[0]))
 }
 
 // TestTemplateThatIsHandedOverIsOwned relabels a template of another manager.
@@ -198,6 +218,9 @@ func TestTemplateTriggersTheClustersThatUseIt(t *testing.T) {
 		"when it loses an owner": {func(q *queue) {
 			handler.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: owned, ObjectNew: template}, q)
 		}, []string{"c", "d"}},
+		"not when it gets an owner": {func(q *queue) {
+			handler.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: template, ObjectNew: owned}, q)
+		}, nil},
 		"not when something else changes": {func(q *queue) {
 			handler.Update(t.Context(), event.TypedUpdateEvent[*metav1.PartialObjectMetadata]{ObjectOld: template, ObjectNew: changed}, q)
 		}, nil},
@@ -216,21 +239,52 @@ func TestTemplateTriggersTheClustersThatUseIt(t *testing.T) {
 	}
 }
 
-// TestOwnerChanged has the changes of a template that may be about its owner.
-func TestOwnerChanged(t *testing.T) {
+// TestClusterThatMayBecomeAnOwner has the changes of a Cluster that trigger a reconcile.
+func TestClusterThatMayBecomeAnOwner(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*clusterv1.Cluster)
+		want   bool
+	}{
+		"is paused":         {func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) }, true},
+		"is annotated so":   {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }, true},
+		"was replaced":      {func(c *clusterv1.Cluster) { c.UID = "2" }, true},
+		"has another label": {func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} }, false},
+		"becomes usable":    {func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = new(true) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := testenv.Cluster("ns")
+			before.UID = "1"
+			after := before.DeepCopy()
+			test.change(after)
+			if got := predicates.Changed(stateOfCluster).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestLosesOwner has the changes of a template that may be about its owner.
+func TestLosesOwner(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*metav1.PartialObjectMetadata)
 		want   bool
 	}{
-		"is another object":     {func(o *metav1.PartialObjectMetadata) { o.UID = "2" }, true},
-		"has another owner":     {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences[0].UID = "d" }, true},
-		"has no owner":          {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences = nil }, true},
-		"has another manager":   {func(o *metav1.PartialObjectMetadata) { o.Labels[clusterv1.WatchLabel] = "other" }, true},
-		"has another label":     {func(o *metav1.PartialObjectMetadata) { o.Labels["a"] = "b" }, false},
-		"has another version":   {func(o *metav1.PartialObjectMetadata) { o.ResourceVersion, o.Generation = "2", 2 }, false},
-		"has not changed":       {func(*metav1.PartialObjectMetadata) {}, false},
-		"has an empty list now": {func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{} }, false},
+		"is another object":           {func(o *metav1.PartialObjectMetadata) { o.UID = "2" }, true},
+		"has another owner":           {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences[0].UID = "d" }, true},
+		"has no owner":                {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences = nil }, true},
+		"has an empty list of owners": {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences = []metav1.OwnerReference{} }, true},
+		"has one more owner": {func(o *metav1.PartialObjectMetadata) {
+			o.OwnerReferences = append(o.OwnerReferences, metav1.OwnerReference{UID: "d"})
+		}, false},
+		"has the owner by another version": {func(o *metav1.PartialObjectMetadata) { o.OwnerReferences[0].APIVersion = "v2" }, false},
+		"has another manager":              {func(o *metav1.PartialObjectMetadata) { o.Labels[clusterv1.WatchLabel] = "other" }, true},
+		"has another label":                {func(o *metav1.PartialObjectMetadata) { o.Labels["a"] = "b" }, false},
+		"has another version":              {func(o *metav1.PartialObjectMetadata) { o.ResourceVersion, o.Generation = "2", 2 }, false},
+		"has not changed":                  {func(*metav1.PartialObjectMetadata) {}, false},
+		"has an empty list now":            {func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,9 +293,25 @@ func TestOwnerChanged(t *testing.T) {
 			}}
 			after := before.DeepCopy()
 			test.change(after)
-			if got := ownerChanged(before, after); got != test.want {
+			if got := losesOwner(before, after); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+}
+
+// TestTemplateWithoutOwnersLosesNone, however an empty list is decoded, and when it gets the first.
+func TestTemplateWithoutOwnersLosesNone(t *testing.T) {
+	t.Parallel()
+	lists := [][]metav1.OwnerReference{nil, {}, {{UID: "c"}}}
+	for _, before := range lists[:2] {
+		for _, after := range lists {
+			if losesOwner(
+				&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: before}},
+				&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: after}},
+			) {
+				t.Errorf("%#v after %#v", after, before)
+			}
+		}
 	}
 }

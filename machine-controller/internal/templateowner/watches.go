@@ -5,9 +5,10 @@ package templateowner
 
 import (
 	"context"
+	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/runtime/predicates"
 )
@@ -43,12 +45,23 @@ func referenceOf(object client.Object) reference {
 	return of
 }
 
+// clusterState is what decides whether a Cluster becomes an owner of templates. One that is being deleted never does again.
+type clusterState struct {
+	uid    types.UID
+	paused bool
+}
+
+func stateOfCluster(object client.Object) clusterState {
+	cluster, _ := object.(*clusterv1.Cluster)
+	return clusterState{uid: object.GetUID(), paused: predicates.Paused(cluster, object)}
+}
+
 // clusterOf is the Cluster of a MachineDeployment or MachineSet.
 func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: referenceOf(object).cluster}}}
 }
 
-// templateEvents enqueues the Clusters that use a template when it is created, and when its owners or its manager change.
+// templateEvents enqueues the Clusters that use a template when it is created, and when its manager changes or it loses an owner.
 func (r *Reconciler) templateEvents() handler.TypedEventHandler[*metav1.PartialObjectMetadata, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, template *metav1.PartialObjectMetadata, q queue) {
@@ -61,16 +74,18 @@ func (r *Reconciler) templateEvents() handler.TypedEventHandler[*metav1.PartialO
 			enqueue(ctx, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], q queue) {
-			if ownerChanged(e.ObjectOld, e.ObjectNew) {
+			if losesOwner(e.ObjectOld, e.ObjectNew) {
 				enqueue(ctx, e.ObjectNew, q)
 			}
 		},
 	}
 }
 
-func ownerChanged(before, after *metav1.PartialObjectMetadata) bool {
+// losesOwner reports whether a Cluster may have to become an owner of a template again, or at last. An owner that is added is no
+// reason: where several Clusters use one template, each of them would be reconciled for each.
+func losesOwner(before, after *metav1.PartialObjectMetadata) bool {
 	return before.UID != after.UID || before.Labels[clusterv1.WatchLabel] != after.Labels[clusterv1.WatchLabel] ||
-		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+		slices.ContainsFunc(before.OwnerReferences, func(owner metav1.OwnerReference) bool { return !contract.HasOwner(after, owner.UID) })
 }
 
 // clustersOfTemplate reads from the cache, and copies nothing.
