@@ -115,13 +115,17 @@ func (d *Driver) failed(err error, req driver.CreateRequest[InstanceConfig]) err
 	return err
 }
 
-// addRefusal records that a request was refused.
+// addRefusal records that a request was refused. ECS may check permissions and parameters before the token, so such a refusal does
+// not prove that an earlier process created no instance with the token.
 func (d *Driver) addRefusal(err error, id driver.Identity, place string) {
-	if driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) {
+	invalid := driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err)
+	switch {
+	case invalid && d.creations.InStartupWindow():
+	case invalid:
 		d.creations.AddInvalid(id, place)
-		return
+	default:
+		d.creations.AddRefusal(id, place)
 	}
-	d.creations.AddRefusal(id, place)
 }
 
 // isUnanswered reports whether a request that failed without a refusal may have been carried out.

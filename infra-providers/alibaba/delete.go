@@ -54,8 +54,8 @@ func (d *Driver) release(ctx context.Context, instance driver.Instance) error {
 	return nil
 }
 
-// keepForeignDisks makes ECS keep the disks that others attached, such as the volumes of a Node that was lost before they were
-// detached, and that would be released with the instance. It fails where that cannot be made sure.
+// keepForeignDisks makes ECS keep the disks that were not created with the instance, such as the volumes of a Node that was lost
+// before they were detached, and that would be released with it. It fails where that cannot be made sure.
 func (d *Driver) keepForeignDisks(ctx context.Context, instance driver.Instance) error {
 	query, complete := (&ecs.DescribeDisksRequest{}).SetInstanceId(instance.ID), false
 	for disk, err := range d.describeDisks(ctx, query) {
@@ -96,10 +96,10 @@ func (d *Driver) keepDisk(ctx context.Context, instance driver.Instance, disk *e
 	case !isTagged(disk) && d.mayBeNew(instance):
 		return &driver.UnfinishedError{Err: fmt.Errorf("the instance %s was created a moment ago, and ECS does not show the tags of its disk %s yet", instance.ID, id)}
 	case locked:
-		return fmt.Errorf("%s, and would release the disk %s with it, which others attached: have the lock removed, before which no disk can be detached, or release the instance yourself", securityLock, id)
+		return fmt.Errorf("%s, and would release the disk %s with it, which does not have the tags and the name of a disk of the machine: have the lock removed, before which no disk can be detached, or release the instance yourself", securityLock, id)
 	}
 	if err := d.client.modifyDisk(ctx, (&ecs.ModifyDiskAttributeRequest{}).SetDiskId(id).SetDeleteWithInstance(false)); err != nil {
-		return fmt.Errorf("keeping the disk %s, which others attached: %w", id, toError(err))
+		return fmt.Errorf("keeping the disk %s, which does not have the tags and the name of a disk of the machine: %w", id, toError(err))
 	}
 	logr.FromContextOrDiscard(ctx).Info("kept disk", "disk", id)
 	return nil

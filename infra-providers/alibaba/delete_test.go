@@ -4,12 +4,14 @@
 package alibaba_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/alibaba"
 	"drover.io/infra-providers/alibaba/alibabafake"
 	"drover.io/infra-providers/driver"
@@ -81,6 +83,41 @@ func TestLocalDiskIsReleased(t *testing.T) {
 	id := created(t, d, newConfig(t, unchanged))
 	w.cloud.AttachLocal(instanceID(id))
 	w.clock.Advance(3 * time.Minute)
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, w)
+}
+
+// TestImageWithDataDisksIsRefused, also with as many data disks in the spec: ECS would create those of the image without the names by
+// which a deletion knows them. An instance that exists does not depend on its image.
+func TestImageWithDataDisksIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, alibabafake.Options{})
+	d := w.connect(t)
+	full := newConfig(t, func(s *infrav1.AlibabaMachineSpec) {
+		s.Image = infrav1.AlibabaImage{ID: alibabafake.FullImage}
+		for _, name := range []string{"a", "b"} {
+			s.DataDisks = append(s.DataDisks, infrav1.AlibabaDataDisk{Name: name, AlibabaDisk: infrav1.AlibabaDisk{SizeGiB: new(int32(20))}})
+		}
+	})
+	instance, err := d.Create(t.Context(), newRequest(identity, full))
+	if err == nil {
+		id := identity
+		id.ProviderID = instance.ProviderID
+		if err := d.Delete(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	invalid, is := errors.AsType[*driver.InvalidConfigurationError](err)
+	if !is || invalid.Field != "spec.image" || !strings.Contains(err.Error(), alibabafake.FullImage+" has 2 data disks") {
+		t.Errorf("got %v, want an InvalidConfigurationError of spec.image", err)
+	}
+	wantNothingLeft(t, w)
+	id := created(t, d, newConfig(t, withDisk))
+	if found, err := d.Create(t.Context(), newRequest(identity, full)); err != nil || found.ProviderID != id.ProviderID {
+		t.Errorf("for an instance that exists: got %+v and %v", found, err)
+	}
 	if err := d.Delete(t.Context(), id); err != nil {
 		t.Error(err)
 	}

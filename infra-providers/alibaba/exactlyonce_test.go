@@ -249,6 +249,33 @@ func TestWhatWasMissingIsFoundByTheNextAttempt(t *testing.T) {
 	}
 }
 
+// TestRefusalRightAfterARestartDoesNotCount: an earlier process may have created the instance with the token that both use first, and
+// ECS may check permissions and parameters before the token.
+func TestRefusalRightAfterARestartDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]alibabafake.Fault{"a vSwitch": noSwitch, "the trust of a role": noTrust} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newEnv(t, alibabafake.Options{ListDelay: 8, CheckFirst: true})
+			req := newRequest(identity, newConfig(t, unchanged))
+			req.Since = w.clock.Now()
+			w.cloud.FailNext(alibabafake.Fault{Lost: true})
+			if _, err := w.connect(t).Create(t.Context(), req); err == nil {
+				t.Fatal("the answer was not lost")
+			}
+			d := w.connectRestarted(t)
+			w.cloud.FailNext(fault)
+			if _, err := d.Create(t.Context(), req); !driver.IsInvalidConfiguration(err) && !driver.IsUnauthorized(err) {
+				t.Fatalf("while it is missing: got %v", err)
+			}
+			if _, err := d.Create(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			wantInstances(t, d, 1)
+		})
+	}
+}
+
 // TestInvalidRepetitionOfAnUnansweredRequestDoesNotCount: the first request may still arrive, under the token that it had.
 func TestInvalidRepetitionOfAnUnansweredRequestDoesNotCount(t *testing.T) {
 	t.Parallel()

@@ -21,18 +21,21 @@ type imageInfo struct {
 	size                                                   int32
 	// ownerID is the account of an image of others.
 	ownerID string
+	// dataDisks are how many data disks it has.
+	dataDisks int
 }
 
 // images are the images of the cloud, by ID.
 var images = map[string]imageInfo{
-	Image:    {Image, Image, Family, "system", "x86_64", "2026-11-01T00:00:00Z", "Available", 20, ""},
-	OldImage: {OldImage, OldImage, Family, "system", "x86_64", "2026-01-01T00:00:00Z", "Available", 20, ""},
+	Image:    {Image, Image, Family, "system", "x86_64", "2026-11-01T00:00:00Z", "Available", 20, "", 0},
+	OldImage: {OldImage, OldImage, Family, "system", "x86_64", "2026-01-01T00:00:00Z", "Available", 20, "", 0},
 	"ubuntu_24_04_arm64_20G_alibase_20261102.vhd": {
-		"ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "acs:ubuntu_24_04_arm64", "system", "arm64", "2026-11-02T00:00:00Z", "Available", 20, "",
+		"ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "ubuntu_24_04_arm64_20G_alibase_20261102.vhd", "acs:ubuntu_24_04_arm64", "system", "arm64", "2026-11-02T00:00:00Z", "Available", 20, "", 0,
 	},
-	OwnImage:    {OwnImage, "nodes-1", "nodes", "self", "x86_64", "2026-10-01T00:00:00Z", "Available", 60, ""},
-	SharedImage: {SharedImage, "nodes-2", "nodes", "others", "x86_64", "2026-11-20T00:00:00Z", "Available", 20, SharedBy},
-	GoneImage:   {GoneImage, "nodes-0", "nodes-before", "self", "x86_64", "2025-10-01T00:00:00Z", "Deprecated", 60, ""},
+	OwnImage:    {OwnImage, "nodes-1", "nodes", "self", "x86_64", "2026-10-01T00:00:00Z", "Available", 60, "", 0},
+	SharedImage: {SharedImage, "nodes-2", "nodes", "others", "x86_64", "2026-11-20T00:00:00Z", "Available", 20, SharedBy, 0},
+	FullImage:   {FullImage, "full-1", "full", "self", "x86_64", "2026-10-02T00:00:00Z", "Available", 20, "", 2},
+	GoneImage:   {GoneImage, "nodes-0", "nodes-before", "self", "x86_64", "2025-10-01T00:00:00Z", "Deprecated", 60, "", 0},
 }
 
 // vSwitches are the zones of the vSwitches.
@@ -77,10 +80,26 @@ func describeImages(p url.Values) any {
 	for _, of := range found[from:min(from+size, len(found))] {
 		answer.Images.Image = append(answer.Images.Image, &ecs.DescribeImagesResponseBodyImagesImage{
 			ImageId: &of.id, ImageName: &of.name, ImageFamily: &of.family, ImageOwnerAlias: &of.owner, Architecture: &of.architecture, CreationTime: &of.created,
-			Status: &of.status, Size: &of.size,
+			Status: &of.status, Size: &of.size, DiskDeviceMappings: mappings(of),
 		})
 	}
 	return answer
+}
+
+// mappings are the disks of an image.
+func mappings(of imageInfo) *ecs.DescribeImagesResponseBodyImagesImageDiskDeviceMappings {
+	all := &ecs.DescribeImagesResponseBodyImagesImageDiskDeviceMappings{}
+	for n := range 1 + of.dataDisks {
+		kind := "data"
+		if n == 0 {
+			kind = "system"
+		}
+		device := fmt.Sprintf("/dev/xvd%c", 'a'+n)
+		all.DiskDeviceMapping = append(all.DiskDeviceMapping, &ecs.DescribeImagesResponseBodyImagesImageDiskDeviceMappingsDiskDeviceMapping{
+			Type: &kind, Device: &device, SnapshotId: dara.String("s-" + of.id),
+		})
+	}
+	return all
 }
 
 // describeTypes is DescribeInstanceTypes.

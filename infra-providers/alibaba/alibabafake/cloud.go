@@ -35,9 +35,11 @@ const (
 	// family.
 	SharedImage = "m-gw8shared00000000001"
 	SharedBy    = "6543210987654321"
-	VSwitchA    = "vsw-gw8a00000000000001"
-	VSwitchB    = "vsw-gw8b00000000000001"
-	Group       = "sg-gw8nodes000000000001"
+	// FullImage belongs to the account, and has two data disks besides its system disk.
+	FullImage = "m-gw8full0000000000001"
+	VSwitchA  = "vsw-gw8a00000000000001"
+	VSwitchB  = "vsw-gw8b00000000000001"
+	Group     = "sg-gw8nodes000000000001"
 	// NoStock is an instance type that is sold out, and OnlyInA one that only ZoneA has.
 	NoStock = "ecs.g8i.48xlarge"
 	OnlyInA = "ecs.gn7i-c8g1.2xlarge"
@@ -74,6 +76,8 @@ type Options struct {
 	MaxTagged int
 	// ReplayRefusals is true for a cloud that answers a client token with the refusal that the first request with it got.
 	ReplayRefusals bool
+	// CheckFirst is true for a cloud that checks permissions and parameters before it looks for the client token.
+	CheckFirst bool
 }
 
 // Cloud is the fake.

@@ -152,6 +152,9 @@ func (c *Cloud) boot(p map[string]string) *instance {
 	}
 	c.nics[created.nic.id] = created.nic
 	c.addDisk(created, p, "system", p["SystemDisk.Category"], true)
+	for range images[created.image].dataDisks { // no parameter names their devices
+		c.addDisk(created, p, "data", "cloud_essd", true)
+	}
 	for n := 1; p[fmt.Sprintf("DataDisk.%d.DiskName", n)] != ""; n++ {
 		prefix := fmt.Sprintf("DataDisk.%d.", n)
 		c.addDisk(created, p, "data", p[prefix+"Category"], p[prefix+"DeleteWithInstance"] != "false").name = p[prefix+"DiskName"]

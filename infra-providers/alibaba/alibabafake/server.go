@@ -55,7 +55,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	fault := c.fault(action)
-	if isCreationCode(fault.Code) && c.isRepeated(parameters) {
+	if isCreationCode(fault.Code) && c.isRepeated(parameters) && !c.options.CheckFirst {
 		fault = Fault{} // a repeated request needs no stock
 	}
 	if fault.Code != "" && !fault.Lost {

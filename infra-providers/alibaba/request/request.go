@@ -22,6 +22,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/quantity"
 )
 
 // MaxTagValue is the maximum number of characters of the value of a tag.
@@ -60,9 +61,12 @@ var (
 const minHost, maxHost = 2, 64
 
 // Instance returns the request for an input, without a client token. It fails with InvalidConfigurationError when the user data
-// is too long.
+// is too long, or the image has data disks.
 func Instance(input Input, image *ecs.DescribeImagesResponseBodyImagesImage) (*ecs.RunInstancesRequest, error) {
 	spec := input.Spec
+	if err := checkDisks(image); err != nil {
+		return nil, err
+	}
 	userData, err := encodeUserData(input.UserData, input.Format)
 	if err != nil {
 		return nil, err
@@ -100,6 +104,9 @@ func Instance(input Input, image *ecs.DescribeImagesResponseBodyImagesImage) (*e
 	return message, addSpot(message, spec.Spot)
 }
 
+// dataDisk is the type of a data disk of an image.
+const dataDisk = "data"
+
 // maxDiskName is the maximum number of characters of the name of a disk.
 const maxDiskName = 128
 
@@ -118,6 +125,26 @@ func diskName(id driver.Identity, name string) string {
 // IsDiskName reports whether a data disk that is created with the instance of a machine can have a name. Tags may have been copied to
 // other disks.
 func IsDiskName(id driver.Identity, name string) bool { return strings.HasPrefix(name, diskPrefix(id)) }
+
+// checkDisks fails for an image that has data disks besides its system disk. ECS creates them with the instance and its tags. By its
+// documentation, size and category of such a disk are set by the name of its device; it has nothing about the name of the disk, by
+// which a deletion knows it.
+func checkDisks(image *ecs.DescribeImagesResponseBodyImagesImage) error {
+	count := 0
+	if image.DiskDeviceMappings != nil {
+		for _, disk := range image.DiskDeviceMappings.DiskDeviceMapping {
+			if dara.StringValue(disk.Type) == dataDisk {
+				count++
+			}
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return driver.InvalidField("spec.image", "the image %s has %s, which would stay when the machine is deleted: "+
+		"use an image of its system disk alone, and name the snapshots of its data disks in snapshotID of spec.dataDisks",
+		dara.StringValue(image.ImageId), quantity.Of(count, "data disk"))
+}
 
 // addDisks adds the disks. Each is deleted with the instance.
 func addDisks(message *ecs.RunInstancesRequest, spec infrav1.AlibabaMachineSpec, id driver.Identity) {
