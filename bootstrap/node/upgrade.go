@@ -13,11 +13,11 @@ const (
 	ranFile = "/var/lib/cloud/instance/sem/config_scripts_user"
 )
 
-// runAgain has cloud-init run the script at the next boot as well, until ranFile is there again. It does not run twice at a time, as
-// where an upgrade restarts cloud-init.
-const runAgain = `exec 9>/run/drover-bootstrap.lock
-flock --nonblock 9 || exit 0
-rm -f ` + ranFile
+// runAgain has cloud-init run the script at the next boot as well, until ranFile is there again. The script does not run twice at a
+// time, as where an upgrade restarts cloud-init, which has written ranFile by then.
+const runAgain = `rm -f ` + ranFile + `
+exec 9>/run/drover-bootstrap.lock
+flock --nonblock 9 || exit 0`
 
 // upgradeOnce upgrades all packages, and reboots a host once, before it joins, if what runs since its boot was upgraded. The script
 // is run again after the reboot.
@@ -28,6 +28,7 @@ const upgradeOnce = `if ! [ -e ` + upgradedFile + ` ]; then
   if [ "$reason" ]; then
     echo "bootstrap: the host reboots before it joins, because $reason was upgraded"
     trap - ERR EXIT # this run ends without a failure
+    rm -f ` + ranFile + `
     systemctl reboot || true
     sleep 600
     echo 'bootstrap: the host did not reboot within 10 minutes' >&2
