@@ -93,10 +93,11 @@ func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool 
 }
 
 // afterAnotherLook returns what follows from a read after a step that was successful only when the next read shows the same: the
-// first one may be behind.
+// first one may be behind. The step is started again by the next attempt.
 func (d *Driver) afterAnotherLook(id driver.Identity, conclusion error) error {
 	ended, _ := d.ended.Get(stepKey(id))
 	if ended.doubted {
+		d.ended.Delete(stepKey(id))
 		return conclusion
 	}
 	ended.doubted = true
@@ -263,11 +264,7 @@ func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[Instanc
 	}
 	// What Director keeps of the template's own properties is no reason to set them again.
 	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
-		request := productSection(properties)
-		if d.hadNoEffect(id, settingData, request) {
-			return fmt.Errorf("%s: %w", settingData, errIneffective)
-		}
-		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
+		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, productSection(properties))
 	}
 	entries := marks(id)
 	for key, value := range req.Config.Spec.Metadata {

@@ -6,13 +6,27 @@ package vcd_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vcd"
 	"drover.io/infra-providers/vcd/vcdfake"
 )
 
-// TestHardwareThatIsIgnored is reported with the field, and not requested again.
+// attempt creates a machine until it exists, or something else is reported than that it is not finished.
+func attempt(t *testing.T, d driver.Driver[vcd.InstanceConfig], req driver.CreateRequest[vcd.InstanceConfig]) error {
+	t.Helper()
+	var err error
+	for range 50 {
+		if _, err = d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+			break
+		}
+	}
+	return err
+}
+
+// TestHardwareThatIsIgnored is reported with the field, and requested again by the next attempt: what ignored it may have changed.
 func TestHardwareThatIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -27,19 +41,21 @@ func TestHardwareThatIsIgnored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newEnv(t, test.options)
-			d, failures := w.connect(t), 0
+			d := w.connect(t)
 			req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.CoresPerSocket, s.DiskSizeGB, s.DiskIOPS = 2, 50, 1000 }))
-			for range 20 {
-				_, err := d.Create(t.Context(), req)
-				if driver.IsUnfinished(err) {
-					continue
-				}
-				if failures++; !driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), test.field+":") {
-					t.Fatalf("got %v, want an InvalidConfigurationError of %s", err, test.field)
-				}
+			if err := attempt(t, d, req); !driver.IsInvalidConfiguration(err) || !strings.Contains(err.Error(), test.field+":") {
+				t.Fatalf("got %v, want an InvalidConfigurationError of %s", err, test.field)
 			}
-			if got := w.cloud.Counts()["reconfigure"]; got != test.requests || failures == 0 {
-				t.Errorf("%d reconfigurations and %d failures, want %d", got, failures, test.requests)
+			if got := w.cloud.Counts()["reconfigure"]; got != test.requests {
+				t.Errorf("%d reconfigurations, want %d", got, test.requests)
+			}
+			w.cloud.ApplyAll()
+			w.clock.Advance(12 * time.Minute)
+			if err := attempt(t, d, req); err != nil {
+				t.Errorf("once it is applied: %v", err)
+			}
+			if got := w.cloud.Counts()["reconfigure"]; got != test.requests+1 {
+				t.Errorf("%d reconfigurations once it is applied, want one more than %d", got, test.requests)
 			}
 			remove(t, d, identity)
 		})
@@ -92,27 +108,24 @@ func TestFailedChangeOfTheHardwareIsRepeated(t *testing.T) {
 	}
 }
 
-// TestBootstrapDataThatIsIgnored is reported and not set again, unless it changes.
+// TestBootstrapDataThatIsIgnored is reported, and set again by the next attempt.
 func TestBootstrapDataThatIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, vcdfake.Options{IgnoreProperties: true})
 	d := w.connect(t)
-	for _, data := range []string{"#cloud-config\n", "#cloud-config\n# another\n"} {
-		req, failures := newRequest(identity, newConfig(t, unchanged)), 0
+	req := newRequest(identity, newConfig(t, unchanged))
+	for n, data := range []string{"#cloud-config\n", "#cloud-config\n# another\n", "#cloud-config\n# another\n"} {
 		req.UserData = []byte(data)
-		for range 20 {
-			if _, err := d.Create(t.Context(), req); err == nil {
-				t.Fatal("it was created without its bootstrap data")
-			} else if !driver.IsUnfinished(err) {
-				failures++
-			}
+		if err := attempt(t, d, req); err == nil || driver.IsUnfinished(err) {
+			t.Fatalf("got %v, want that the bootstrap data has no effect", err)
 		}
-		if failures == 0 {
-			t.Error("nothing was reported")
+		if got := w.cloud.Counts()["setProductSections"]; got != n+1 {
+			t.Errorf("the bootstrap data was set %d times, want %d", got, n+1)
 		}
 	}
-	if got := w.cloud.Counts()["setProductSections"]; got != 2 {
-		t.Errorf("the bootstrap data was set %d times, want once for each version", got)
+	w.cloud.ApplyAll()
+	if err := attempt(t, d, req); err != nil {
+		t.Errorf("once it is applied: %v", err)
 	}
 }
 

@@ -220,6 +220,14 @@ func (c *Cloud) Advance() {
 // EndSessions ends all sessions.
 func (c *Cloud) EndSessions() { c.mu.Lock(); defer c.mu.Unlock(); clear(c.sessions) }
 
+// ApplyAll has the cloud apply everything that is requested from now on.
+func (c *Cloud) ApplyAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.options.IgnoreIOPS, c.options.IgnoreCores, c.options.IgnoreProperties = false, false, false
+	c.options.Ineffective = func(string) bool { return false }
+}
+
 // Leftovers names the virtual machines that exist, but for those that others made.
 func (c *Cloud) Leftovers() (all []string) {
 	c.mu.Lock()
