@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/api/reason"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/policy"
@@ -154,7 +155,7 @@ var (
 	skipDrain  = skip{field: "nodeDrainTimeoutSeconds", annotation: clusterv1.ExcludeNodeDrainingAnnotation}
 	skipDetach = skip{
 		field: "nodeVolumeDetachTimeoutSeconds", annotation: clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation,
-		caution: "though some clouds delete an attached disk with the instance, ",
+		caution: reason.DiskCaution + ", ",
 	}
 )
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/api/reason"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
@@ -309,7 +310,7 @@ func TestDetachAfterADrainThatWasGivenUp(t *testing.T) {
 			}
 			for _, part := range []string{
 				"Pods that were not evicted", e.state.Machine.Namespace + "/db", "PersistentVolumeClaim data",
-				". Delete those that were not evicted; to go on without, though some clouds delete an attached disk with the instance, set " +
+				". Delete those that were not evicted; to go on without, " + reason.DiskCaution + ", set " +
 					"spec.template.spec.deletion.nodeVolumeDetachTimeoutSeconds of MachineDeployment md, or the annotation " +
 					clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation + " on the Machine",
 			} {
