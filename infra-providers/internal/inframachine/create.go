@@ -59,7 +59,7 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 		r.outcomeKnown.Set(s.machine.GetUID(), struct{}{})
 		return r.storeChoice(s, r.choices(s, cloud, configs))
 	case err != nil:
-		return r.failed(ctx, s, &machinestatus.CreationError{Doing: "creating", Err: err})
+		return r.failed(ctx, s, &machinestatus.CallError{Doing: "creating", Err: err})
 	}
 	if length := len(s.observed.ProviderID); length > maxProviderID {
 		return r.failed(ctx, s, fmt.Errorf("creating instance: its providerID would have %d bytes, and %d are possible", length, maxProviderID))

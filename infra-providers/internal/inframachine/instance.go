@@ -63,7 +63,7 @@ func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], clo
 		s.observed = driver.Instance{State: driver.Terminated}
 		return ctrl.Result{}, nil
 	case err != nil:
-		return r.failed(ctx, s, &machinestatus.CreationError{Doing: "reading", Err: err})
+		return r.failed(ctx, s, &machinestatus.CallError{Doing: "reading", Err: err})
 	}
 	if uid := s.observed.Identity.UID; s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && len(uid) <= maxText {
 		// A restore lost the annotation; the tags still have the identity.

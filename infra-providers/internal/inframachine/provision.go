@@ -34,7 +34,7 @@ func (r *Reconciler[M, C]) provision(ctx context.Context, s *state[M, C]) (ctrl.
 	case driver.IsNotFound(err):
 		observed = driver.Instance{State: driver.Terminated}
 	case err != nil:
-		return r.failed(ctx, s, &machinestatus.CreationError{Doing: "provisioning", Err: err})
+		return r.failed(ctx, s, &machinestatus.CallError{Doing: "provisioning", Err: err})
 	}
 	s.observed = observed
 	return ctrl.Result{}, nil

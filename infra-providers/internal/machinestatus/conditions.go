@@ -30,18 +30,18 @@ import (
 // a fifth longer, so that the machines of one template are not created at once.
 const refusedInterval = 10 * time.Minute
 
-// CreationError is an answer of the cloud that a creation failed: to its request, or later, while what it accepted is read or
-// provisioned.
-type CreationError struct {
+// CallError means that a call to the cloud failed: creating, reading or provisioning an instance. A cloud may refuse a creation in the
+// answer to its request, or later, while what it accepted is read or provisioned.
+type CallError struct {
 	// Doing is creating, reading or provisioning.
 	Doing string
 	Err   error
 }
 
-func (e *CreationError) Error() string { return e.Doing + " instance: " + e.Err.Error() }
+func (e *CallError) Error() string { return e.Doing + " instance: " + e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *CreationError) Unwrap() error { return e.Err }
+func (e *CallError) Unwrap() error { return e.Err }
 
 // ProblemOf is what an error means for a machine.
 func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
@@ -79,7 +79,7 @@ func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 
 // invalidConfiguration adds when an invalid configuration is tried again. What no cloud was asked for stays as it is.
 func invalidConfiguration[M driver.Machine](machine M, problem errorreason.Problem, err error) errorreason.Problem {
-	_, asked := errors.AsType[*CreationError](err)
+	_, asked := errors.AsType[*CallError](err)
 	switch {
 	case ptr.Deref(machine.GetStatus().Initialization.Provisioned, false):
 		// It was valid. What the credentials lead to has changed, and may be corrected there, which causes no event here.
