@@ -100,6 +100,29 @@ func TestVolumeOfAnotherImageIsReplaced(t *testing.T) {
 	wantLeftovers(t, r, worker)
 }
 
+// TestFloatingIPOfAnotherNetworkIsReplaced: the name may be that of another network by the next attempt.
+func TestFloatingIPOfAnotherNetworkIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newEnv(t)
+	d := r.connect(t)
+	req := newRequest(t, costlySpec())
+	mustRefuse(t, r, d, req)
+	var public any
+	r.Change("networks", func(network map[string]any) {
+		switch {
+		case network["name"] == "public":
+			network["name"] = "before"
+		case network["name"] == "duplicate" && public == nil:
+			network["name"], network["router:external"], public = "public", true, network["id"]
+		}
+	})
+	mustCreate(t, d, req)
+	if got := r.only(t, "floatingips")["floating_network_id"]; got != public {
+		t.Errorf("the floating IP is of the network %v, want %v", got, public)
+	}
+	wantLeftovers(t, r, worker)
+}
+
 // TestNamesAreLookedUpBeforeWhatCostsMoney is created.
 func TestNamesAreLookedUpBeforeWhatCostsMoney(t *testing.T) {
 	t.Parallel()

@@ -20,12 +20,22 @@ import (
 // FloatingIPs are the floating IPs of machines.
 type FloatingIPs struct{ Client *gophercloud.ServiceClient }
 
-// Ensure associates a floating IP with a port. The creation has the ID of the port, so the address is never without one.
+// Ensure associates a floating IP with a port. The creation has the ID of the port, so the address is never without one. An address
+// of another network, as one that an earlier attempt has left, is replaced.
 func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID string, from lookup.Pool) error {
 	have, err := f.find(ctx, id)
 	if err != nil {
 		return err
 	}
+	isElsewhere := func(address floatingips.FloatingIP) bool { return address.FloatingNetworkID != from.NetworkID }
+	for _, address := range have {
+		if isElsewhere(address) {
+			if err := f.delete(ctx, address); err != nil {
+				return err
+			}
+		}
+	}
+	have = slices.DeleteFunc(have, isElsewhere)
 	if len(have) == 0 {
 		created, err := floatingips.Create(ctx, f.Client, floatingips.CreateOpts{
 			Description:       Name(id.UID),
@@ -76,13 +86,20 @@ func (f FloatingIPs) Delete(ctx context.Context, id driver.Identity, _ bool) err
 		return err
 	}
 	for _, address := range found {
-		err := floatingips.Delete(ctx, f.Client, address.ID).ExtractErr()
-		if err != nil && !access.Missing(err) {
-			return fmt.Errorf("deleting floating IP: %w", err)
+		if err := f.delete(ctx, address); err != nil {
+			return err
 		}
-		if err == nil {
-			logr.FromContextOrDiscard(ctx).Info("deleted floating IP", "floatingIP", address.ID)
-		}
+	}
+	return nil
+}
+
+func (f FloatingIPs) delete(ctx context.Context, address floatingips.FloatingIP) error {
+	err := floatingips.Delete(ctx, f.Client, address.ID).ExtractErr()
+	if err != nil && !access.Missing(err) {
+		return fmt.Errorf("deleting floating IP: %w", err)
+	}
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("deleted floating IP", "floatingIP", address.ID)
 	}
 	return nil
 }
