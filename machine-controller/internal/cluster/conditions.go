@@ -69,7 +69,7 @@ func controlPlaneAvailable(s *state) metav1.Condition {
 	done := s.cluster.Status.Initialization.ControlPlaneInitialized != nil
 	condition := unread(ref, s.controlPlaneErr, done)
 	if s.controlPlane != nil {
-		condition = s.controlPlane.AvailableCondition(done, "status.initialization.controlPlaneInitialized")
+		condition = s.controlPlane.AvailableCondition(done)
 	}
 	condition.Type = clusterv1.ClusterControlPlaneAvailableCondition
 	return condition

@@ -23,8 +23,12 @@ func (c *ControlPlane) Initialized() bool {
 func (c *ControlPlane) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
 
 // AvailableCondition is the provider's condition Available as the Cluster reports it, without a type. By both contract versions
-// a provider that reports none is available once it is initialized, and field is named before that.
-func (c *ControlPlane) AvailableCondition(initialized bool, field string) metav1.Condition {
+// a provider that reports none is available once it is initialized, and the field that reports that is named before.
+func (c *ControlPlane) AvailableCondition(initialized bool) metav1.Condition {
+	field := "status.initialization.controlPlaneInitialized"
+	if c.Contract == V1Beta1 {
+		field = "status.initialized"
+	}
 	return c.mirror(mirroredCondition{
 		kind: clusterv1.AvailableCondition,
 		yes:  clusterv1.AvailableReason, no: clusterv1.NotAvailableReason, unknown: clusterv1.AvailableUnknownReason,
