@@ -40,6 +40,15 @@ const placeFunction = `place() { # path, owner, mode
   chmod "$3" "$1"
 }`
 
+// placeFirstFunction does so before packages are installed, where the folder and the owner exist by then: what apt reads, for example,
+// may belong to its own user. Folders that are missing may be those of a package.
+const placeFirstFunction = `place_first() { # path, owner, mode
+  if [ -d "${1%/*}" ] && chown "$2" ` + stagedFolder + `"$1" 2>/dev/null; then
+    chown root:root ` + stagedFolder + `"$1"
+    place "$@"
+  fi
+}`
+
 // folders are on every host: no file can be in their place.
 var folders = []string{
 	"/bin", "/etc", "/home", "/lib", "/lib64", "/mnt", "/opt", "/root", "/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib",
@@ -65,18 +74,27 @@ func addFiles(n *Node, os distribution, in Input) error {
 	return nil
 }
 
-// placements put the files in their places that cloud-init has written elsewhere.
-func placements(n *Node, os distribution) []string {
-	var commands []string
+// placements put the files in their places that cloud-init has written elsewhere: where packages are installed, those that can be
+// before that, and all of them after it.
+func placements(n *Node, os distribution, packages bool) (before, after []string) {
+	var files []string
 	for _, f := range n.Files {
 		if os.format == bootstrapv1.CloudConfig && f.Staged() != "" {
-			commands = append(commands, fmt.Sprintf("place %s %s %04o", quote.Shell(f.Path), quote.Shell(cmp.Or(f.Owner, "root:root")), f.Mode))
+			files = append(files, fmt.Sprintf("%s %s %04o", quote.Shell(f.Path), quote.Shell(cmp.Or(f.Owner, "root:root")), f.Mode))
 		}
 	}
-	if len(commands) > 0 {
-		commands = append([]string{placeFunction}, commands...)
+	switch {
+	case len(files) == 0:
+		return nil, nil
+	case packages:
+		all := "place_files() { # place or place_first\n  \"$1\" " + strings.Join(files, "\n  \"$1\" ") + "\n}"
+		return []string{placeFunction, placeFirstFunction, all, "place_files place_first"}, []string{"place_files place"}
 	}
-	return commands
+	after = []string{placeFunction}
+	for _, f := range files {
+		after = append(after, "place "+f)
+	}
+	return nil, after
 }
 
 // checkPath refuses to replace what the host needs. It returns what is wrong.

@@ -49,7 +49,8 @@ install_packages() { # names, with a version or without, or of what packages pro
   done
 }`
 
-// addPackages has the script begin with what needs a mirror, and with the files whose owners a package may create. cloud-init could
+// addPackages has the script begin with what needs a mirror, and with the files whose owners a package may create, before and after
+// it. cloud-init could
 // do most of that before the script, but only at one boot, and it would go on after a failure. Where the boot ends in between, by
 // an upgrade or not, the script is run again at the next one.
 func addPackages(n *Node, os distribution, in Input) error {
@@ -61,12 +62,12 @@ func addPackages(n *Node, os distribution, in Input) error {
 	if err != nil {
 		return err
 	}
-	files := placements(n, os)
+	first, files := placements(n, os, len(install) > 0)
 	if len(install) > 0 {
 		trust = append(trust, runAgain)
 		files = append(files, "mkdir -p "+path.Dir(ranFile), "touch "+ranFile)
 	}
-	n.Setup = slices.Concat(trust, install, files, n.Setup)
+	n.Setup = slices.Concat(trust, first, install, files, n.Setup)
 	return nil
 }
 

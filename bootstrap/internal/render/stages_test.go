@@ -364,20 +364,27 @@ func TestFailedPackagesAreReported(t *testing.T) {
 	owned := with(packages(bootstrapv1.Ubuntu), func(in *node.Input) {
 		in.Spec.Files = []bootstrapv1.File{{Path: "/etc/by-app", Content: new("b\n"), Owner: "app:app"}, {Path: "/etc/by-root", Content: new("a\n")}}
 	})
+	existing := with(packages(bootstrapv1.Ubuntu), func(in *node.Input) {
+		in.Spec.Files = []bootstrapv1.File{
+			{Path: "/etc/by-daemon", Content: new("b\n"), Owner: "daemon:daemon", Permissions: "0640"}, {Path: "/etc/of-package/a", Content: new("c\n"), Owner: "daemon:daemon"},
+		}
+	})
 	modules := does("modprobe", "--dry-run", "[ -e /modules ] || exit 1")
 	for name, c := range map[string]struct {
 		in     node.Input
 		shims  string
 		reason string // empty: the host joins
 	}{
-		"apt-get that installs nothing":                   {packages(bootstrapv1.Ubuntu), does("apt-get", "install", "exit 100"), "the installation of packages did not succeed within 30 minutes"},
-		"dnf that installs nothing":                       {packages(bootstrapv1.Rocky), does("dnf", "install", "exit 1"), "the installation of packages did not succeed within 30 minutes"},
-		"apt-get that upgrades nothing":                   {upgrade(bootstrapv1.Debian), does("apt-get", "upgrade", "exit 100"), "the upgrade of packages did not succeed within 30 minutes"},
-		"dnf that upgrades nothing":                       {upgrade(bootstrapv1.AmazonLinux), does("dnf", "upgrade", "exit 1"), "the upgrade of packages did not succeed within 30 minutes"},
-		"a server that registers no host":                 {cases()["rhel-subscription"], does("subscription-manager", "register", "exit 70"), "the registration of the host did not succeed within 30 minutes"},
-		"a repository without kernel modules":             {cases()["rocky"], modules + does("dnf", "install", "exit 1"), "the installation of kernel modules did not succeed within 30 minutes"},
-		"a file whose owner does not exist":               {owned, "", "spec.files: the owner app:app of /etc/by-app does not exist"},
-		"a file whose owner a package creates":            {owned, "echo 'case \"$*\" in *install*) useradd app ;; esac' >>apt-get", ""},
+		"apt-get that installs nothing":        {packages(bootstrapv1.Ubuntu), does("apt-get", "install", "exit 100"), "the installation of packages did not succeed within 30 minutes"},
+		"dnf that installs nothing":            {packages(bootstrapv1.Rocky), does("dnf", "install", "exit 1"), "the installation of packages did not succeed within 30 minutes"},
+		"apt-get that upgrades nothing":        {upgrade(bootstrapv1.Debian), does("apt-get", "upgrade", "exit 100"), "the upgrade of packages did not succeed within 30 minutes"},
+		"dnf that upgrades nothing":            {upgrade(bootstrapv1.AmazonLinux), does("dnf", "upgrade", "exit 1"), "the upgrade of packages did not succeed within 30 minutes"},
+		"a server that registers no host":      {cases()["rhel-subscription"], does("subscription-manager", "register", "exit 70"), "the registration of the host did not succeed within 30 minutes"},
+		"a repository without kernel modules":  {cases()["rocky"], modules + does("dnf", "install", "exit 1"), "the installation of kernel modules did not succeed within 30 minutes"},
+		"a file whose owner does not exist":    {owned, "", "spec.files: the owner app:app of /etc/by-app does not exist"},
+		"a file whose owner a package creates": {owned, "echo 'case \"$*\" in *install*) useradd app ;; esac' >>apt-get", ""},
+		"a file of apt-get whose owner exists": {existing, does("apt-get", "install",
+			`[ "$(cat /etc/by-daemon)" = b ] && [ "$(stat -c %U /etc/by-daemon)" = daemon ] && ! [ -e /etc/of-package ] || exit 100`), ""},
 		"apt-get that fails at first":                     {packages(bootstrapv1.Ubuntu), does("apt-get", "install", atFirst), ""},
 		"dnf that fails at first":                         {packages(bootstrapv1.Rocky), does("dnf", "install", atFirst), ""},
 		"a server that registers no host at first":        {cases()["rhel-subscription"], does("subscription-manager", "register", atFirst), ""},
