@@ -92,17 +92,26 @@ func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool 
 	return ok && ended.what == what && ended.request == hash(request)
 }
 
-// afterAnotherLook returns what follows from a read after a step that was successful only when the next read shows the same: the
-// first one may be behind. The step is started again by the next attempt.
-func (d *Driver) afterAnotherLook(id driver.Identity, conclusion error) error {
+// isSettled reports whether a read after a step that was successful without effect can be relied on: the first one may be behind.
+func (d *Driver) isSettled(id driver.Identity) bool {
 	ended, _ := d.ended.Get(stepKey(id))
-	if ended.doubted {
-		d.ended.Delete(stepKey(id))
-		return conclusion
-	}
+	settled := ended.doubted
 	ended.doubted = true
 	d.ended.Set(stepKey(id), ended)
-	return &driver.UnfinishedError{Err: errors.New(ended.what)}
+	return settled
+}
+
+// requestAgain starts a step that had no effect once more, in case what ignored it has changed, and returns what that means until
+// then: the next attempt looks at the result. So a machine does not seem to make progress in between.
+func (d *Driver) requestAgain(id driver.Identity, conclusion error, begin func() error) error {
+	d.ended.Delete(stepKey(id))
+	if err := begin(); !driver.IsUnfinished(err) {
+		return err
+	}
+	started, _ := d.steps.Get(stepKey(id))
+	started.doubted = true
+	d.steps.Set(stepKey(id), started)
+	return conclusion
 }
 
 // hash returns the hash of a request.
@@ -249,10 +258,16 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
 	id, path := req.Identity, vmPath(m.id)
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
-		if d.hadNoEffect(id, settingHardware, change) {
-			return d.afterAnotherLook(id, ignored(change, m.vm))
+		begin := func() error {
+			return d.begin(ctx, id, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
 		}
-		return d.begin(ctx, id, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
+		switch {
+		case !d.hadNoEffect(id, settingHardware, change):
+			return begin()
+		case !d.isSettled(id):
+			return &driver.UnfinishedError{Err: errors.New(settingHardware)}
+		}
+		return d.requestAgain(id, ignored(change, m.vm), begin)
 	}
 	properties, err := guestProperties(req)
 	if err != nil {
@@ -264,7 +279,11 @@ func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[Instanc
 	}
 	// What Director keeps of the template's own properties is no reason to set them again.
 	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
-		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, productSection(properties))
+		request := productSection(properties)
+		if d.hadNoEffect(id, settingData, request) {
+			return fmt.Errorf("%s: %w", settingData, errIneffective)
+		}
+		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
 	}
 	entries := marks(id)
 	for key, value := range req.Config.Spec.Metadata {
