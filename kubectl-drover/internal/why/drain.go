@@ -13,6 +13,7 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -206,6 +207,9 @@ func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Findi
 	if down == nil || err != nil {
 		return false, err
 	}
+	if step.skip == "" {
+		step.skip = f.ownersOf(ctx, m).DeletionField(m, step.timeout) + " to 1 or more"
+	}
 	found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
 	found.unanswered(step)
 	return true, nil
@@ -213,37 +217,51 @@ func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Findi
 
 // deletingNode adds that a Node cannot be deleted without a connection, which is no refusal then.
 func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *Finding) error {
-	step := nodeStep{name: "the deletion of the Node"}
-	offline, err := f.offline(ctx, m, found, step)
+	offline, err := f.offline(ctx, m, found, nodeStep{name: "the deletion of the Node", timeout: "nodeDeletionTimeoutSeconds"})
 	if offline {
-		step.skip = f.ownersOf(ctx, m).DeletionField(m, "nodeDeletionTimeoutSeconds") + " to 1 or more"
-		found.unanswered(step)
 		found.Meaning = "its Node cannot be deleted without a connection to the workload cluster"
 	}
 	return err
 }
 
-// ownersOf are the objects that decide where a field of spec.deletion of a Machine has an effect.
+// ownersOf are the objects that decide where a field of spec.deletion of a Machine has an effect. One that cannot be read counts as
+// most are: it exists, and is neither paused nor being deleted.
 func (f *Finder) ownersOf(ctx context.Context, m *clusterv1.Machine) drainplan.Owners {
 	var o drainplan.Owners
 	cluster, set, md := &clusterv1.Cluster{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}
-	if f.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster) == nil {
+	if err := f.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err == nil {
 		o.Cluster = cluster
+	} else if !apierrors.IsNotFound(err) {
+		o.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "unread"}}
 	}
-	if f.readController(ctx, m, object.MachineSet, set) {
-		o.MachineSet = set
-		if f.readController(ctx, set, object.MachineDeployment, md) {
-			o.MachineDeployment = md
-		}
+	if !f.readController(ctx, m, object.MachineSet, set) {
+		return o
+	}
+	o.MachineSet = set
+	pool := m.Labels[clusterv1.MachineDeploymentNameLabel]
+	switch unread := set.UID == ""; {
+	case unread && pool != "":
+		md.Name = pool
+		o.MachineDeployment = md
+	case !unread && f.readController(ctx, set, object.MachineDeployment, md):
+		o.MachineDeployment = md
 	}
 	return o
 }
 
-// readController reads the controller of an object, if it is of that kind, and reports whether it exists and can be read.
+// readController reads the controller of an object, if it is of that kind, and reports whether it exists. Of one that cannot be read
+// it sets the name alone.
 func (f *Finder) readController(ctx context.Context, of client.Object, kind object.Kind, controller client.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(of)
-	return ref != nil && kind.Owns(ref) &&
-		f.Client.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: ref.Name}, controller) == nil && controller.GetUID() == ref.UID
+	if ref == nil || !kind.Owns(ref) {
+		return false
+	}
+	err := f.Client.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: ref.Name}, controller)
+	if err != nil && !apierrors.IsNotFound(err) {
+		controller.SetName(ref.Name)
+		return true
+	}
+	return err == nil && controller.GetUID() == ref.UID
 }
 
 func budgetsIn(message string) []client.ObjectKey {

@@ -6,6 +6,7 @@ package why
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -426,37 +427,51 @@ func TestStageOfADeletionWithoutConnection(t *testing.T) {
 // TestTimeoutOfTheDeletionOfANode has a Machine of a MachineSet of a MachineDeployment, without a connection to its workload cluster.
 func TestTimeoutOfTheDeletionOfANode(t *testing.T) {
 	t.Parallel()
-	const field = "spec.deletion.nodeDeletionTimeoutSeconds of the Machine"
+	const onMachine, onSet, onDeployment = "spec.deletion.nodeDeletionTimeoutSeconds of the Machine",
+		"spec.template.spec.deletion.nodeDeletionTimeoutSeconds of MachineSet s",
+		"spec.template.spec.deletion.nodeDeletionTimeoutSeconds of MachineDeployment md"
 	for name, test := range map[string]struct {
 		change func(*clusterv1.MachineSet, *clusterv1.MachineDeployment)
+		// unread is what cannot be read.
+		unread client.Object
 		want   string
 	}{
-		"is that of the MachineDeployment": {
-			func(*clusterv1.MachineSet, *clusterv1.MachineDeployment) {},
-			"spec.template.spec.deletion.nodeDeletionTimeoutSeconds of MachineDeployment md",
-		},
+		"is that of the MachineDeployment": {want: onDeployment},
 		"is that of the MachineSet if the MachineDeployment is another one": {
-			func(_ *clusterv1.MachineSet, md *clusterv1.MachineDeployment) { md.UID = "other" },
-			"spec.template.spec.deletion.nodeDeletionTimeoutSeconds of MachineSet s",
+			change: func(_ *clusterv1.MachineSet, md *clusterv1.MachineDeployment) { md.UID = "other" }, want: onSet,
 		},
 		"is that of the Machine if the MachineSet is another one": {
-			func(set *clusterv1.MachineSet, _ *clusterv1.MachineDeployment) { set.UID = "other" }, field,
+			change: func(set *clusterv1.MachineSet, _ *clusterv1.MachineDeployment) { set.UID = "other" }, want: onMachine,
 		},
 		"is that of the Machine if the MachineSet is being deleted": {
-			func(set *clusterv1.MachineSet, _ *clusterv1.MachineDeployment) {
+			change: func(set *clusterv1.MachineSet, _ *clusterv1.MachineDeployment) {
 				set.DeletionTimestamp, set.Finalizers = new(ago(time.Hour)), []string{clusterv1.MachineSetFinalizer}
-			}, field,
+			}, want: onMachine,
 		},
+		"is that of the MachineDeployment if the MachineSet cannot be read":        {unread: &clusterv1.MachineSet{}, want: onDeployment},
+		"is that of the MachineDeployment if the MachineDeployment cannot be read": {unread: &clusterv1.MachineDeployment{}, want: onDeployment},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m, set := inSet(deleted(clusterv1.MachineDeletingDeletingNodeReason, ""), "s"), setNamed("s")
+			m.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "md"}
 			md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "md", UID: "uid-of-md"}}
 			set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
 			c := cluster(unconnected)
 			c.UID = "uid-of-c"
-			test.change(set, md)
-			found, err := finder(t, nil, m, c, set, md).machine(t.Context(), m)
+			if test.change != nil {
+				test.change(set, md)
+			}
+			f := finder(t, nil)
+			f.Reader = objecttest.Reader(t, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+					if reflect.TypeOf(into) == reflect.TypeOf(test.unread) {
+						return apierrors.NewForbidden(schema.GroupResource{}, key.Name, nil)
+					}
+					return c.Get(ctx, key, into, options...)
+				},
+			}, m, c, set, md)
+			found, err := f.machine(t.Context(), m)
 			want := "make the workload cluster answer; to go on without the deletion of the Node, set " + test.want + " to 1 or more"
 			if err != nil || found.Help != want {
 				t.Errorf("got %+v, want help %q, error %v", found, want, err)

@@ -16,12 +16,14 @@ import (
 type nodeStep struct {
 	// name completes "to go on without …", and skip "set …".
 	name, skip string
+	// timeout is the field of spec.deletion that skips a step without an annotation for it.
+	timeout string
 }
 
 // nodeSteps are these steps, by their reason. They read MachineDrainRules: the volumes of Pods that a drain skips are not awaited.
 var nodeSteps = map[string]nodeStep{
-	clusterv1.MachineDeletingDrainingNodeReason:           {"a drain", reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)},
-	clusterv1.MachineDeletingWaitingForVolumeDetachReason: {"waiting for the volumes, " + reason.DiskCaution, reason.OnMachine(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)},
+	clusterv1.MachineDeletingDrainingNodeReason:           {name: "a drain", skip: reason.OnMachine(clusterv1.ExcludeNodeDrainingAnnotation)},
+	clusterv1.MachineDeletingWaitingForVolumeDetachReason: {name: "waiting for the volumes, " + reason.DiskCaution, skip: reason.OnMachine(clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)},
 }
 
 // What such a step waits for before it can begin.
