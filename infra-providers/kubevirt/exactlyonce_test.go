@@ -252,7 +252,7 @@ func (e *env) collectGarbage() {
 		e.t.Fatal(err)
 	}
 	command := exec.Command(filepath.Join(assets, "kube-controller-manager"), "--kubeconfig="+file, "--leader-elect=false", "--secure-port=0", "--controllers=garbage-collector-controller")
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.Env, command.SysProcAttr = envtest.Environment(), &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		e.t.Fatal(err)
 	}

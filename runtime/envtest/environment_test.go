@@ -5,30 +5,43 @@ package envtest
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 )
 
-func TestEnvironmentOfAnAPIServer(t *testing.T) {
+// TestEnvironment has no test beside it: it changes the environment of the process.
+func TestEnvironment(t *testing.T) {
 	type variables struct{ collection, detector string }
-	read := func() variables { return variables{os.Getenv(GarbageCollectionVariable), os.Getenv(MutationDetectorVariable)} }
+	read := func(variable string) string {
+		at := slices.IndexFunc(Environment(), func(each string) bool { return strings.HasPrefix(each, variable+"=") })
+		if at < 0 {
+			return ""
+		}
+		return strings.TrimPrefix(Environment()[at], variable+"=")
+	}
 	for name, test := range map[string]struct{ given, want variables }{
-		"collects garbage rarely":                {variables{}, variables{collection: GarbageCollection}},
+		"collects garbage rarely":                {variables{}, variables{collection: collection}},
 		"keeps a setting":                        {variables{collection: "50"}, variables{collection: "50"}},
-		"does not look for mutations of objects": {variables{detector: "true"}, variables{collection: GarbageCollection}},
+		"does not look for mutations of objects": {variables{detector: "true"}, variables{collection: collection}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for variable, value := range map[string]string{GarbageCollectionVariable: test.given.collection, MutationDetectorVariable: test.given.detector} {
+			for variable, value := range map[string]string{collectionVariable: test.given.collection, detectorVariable: test.given.detector} {
 				t.Setenv(variable, value)
 				if value == "" {
 					_ = os.Unsetenv(variable) // the end of the test restores it
 				}
 			}
-			restore := setEnvironment()
-			if got := read(); got != test.want {
-				t.Errorf("an API server has %v, want %v", got, test.want)
+			if got := (variables{read(collectionVariable), read(detectorVariable)}); got != test.want {
+				t.Errorf("the environment has %v, want %v", got, test.want)
 			}
-			if restore(); read() != test.given {
-				t.Errorf("%v is left, want %v", read(), test.given)
+			restore := setEnvironment()
+			if got := (variables{os.Getenv(collectionVariable), os.Getenv(detectorVariable)}); got != test.want {
+				t.Errorf("this process has %v, want %v", got, test.want)
+			}
+			restore()
+			if got := (variables{os.Getenv(collectionVariable), os.Getenv(detectorVariable)}); got != test.given {
+				t.Errorf("%v is left, want %v", got, test.given)
 			}
 		})
 	}

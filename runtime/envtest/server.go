@@ -121,24 +121,32 @@ func (s *Server) isOfOtherCloud(kind *apiextensionsv1.CustomResourceDefinition) 
 // value for an API server that lives for one test: less often than with the default of 100, but not so rarely that new memory,
 // which is dear in a virtual machine, costs more than that saves.
 const (
-	GarbageCollectionVariable = "GOGC"
-	GarbageCollection         = "200"
+	collectionVariable = "GOGC"
+	collection         = "200"
 )
 
-// MutationDetectorVariable is the environment variable with which a process of client-go panics where it changes an object in a
-// cache. It is for what we wrote: in Kubernetes' own programs, which compare all that they cache every second, it takes up to a
-// tenth of their time.
-const MutationDetectorVariable = "KUBE_CACHE_MUTATION_DETECTOR"
+// detectorVariable is the environment variable with which a process of client-go panics where it changes an object in a cache. It is
+// for what we wrote: Kubernetes' own programs would compare all that they cache every second, in up to a tenth of their time.
+const detectorVariable = "KUBE_CACHE_MUTATION_DETECTOR"
 
-// setEnvironment sets GarbageCollection, unless the environment has a value, and unsets MutationDetectorVariable, for processes
-// that are started until restore is called.
+// Environment is that of this process for one of Kubernetes' programs that lives for one test: it collects garbage rarely, unless a
+// value is given, and does not look for mutations of its caches.
+func Environment() []string {
+	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, detectorVariable+"=") })
+	if _, given := os.LookupEnv(collectionVariable); !given {
+		variables = append(variables, collectionVariable+"="+collection)
+	}
+	return variables
+}
+
+// setEnvironment gives this process the same environment, for processes that are started until restore is called.
 func setEnvironment() (restore func()) {
 	var undo []func() error
-	if _, given := os.LookupEnv(GarbageCollectionVariable); !given && os.Setenv(GarbageCollectionVariable, GarbageCollection) == nil {
-		undo = append(undo, func() error { return os.Unsetenv(GarbageCollectionVariable) })
+	if _, given := os.LookupEnv(collectionVariable); !given && os.Setenv(collectionVariable, collection) == nil {
+		undo = append(undo, func() error { return os.Unsetenv(collectionVariable) })
 	}
-	if value, given := os.LookupEnv(MutationDetectorVariable); given && os.Unsetenv(MutationDetectorVariable) == nil {
-		undo = append(undo, func() error { return os.Setenv(MutationDetectorVariable, value) })
+	if value, given := os.LookupEnv(detectorVariable); given && os.Unsetenv(detectorVariable) == nil {
+		undo = append(undo, func() error { return os.Setenv(detectorVariable, value) })
 	}
 	return func() {
 		for _, restore := range undo {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -158,14 +157,7 @@ func (c *component) pid() int {
 	return c.process.PID
 }
 
-// environment is ours without what etcd would take for settings and the detector of mutations, and with the setting of the garbage
-// collection.
+// environment is that of Kubernetes' programs, without what etcd would take for settings.
 func environment() []string {
-	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "ETCD_") || strings.HasPrefix(variable, envtest.MutationDetectorVariable+"=")
-	})
-	if _, given := os.LookupEnv(envtest.GarbageCollectionVariable); !given {
-		variables = append(variables, envtest.GarbageCollectionVariable+"="+envtest.GarbageCollection)
-	}
-	return variables
+	return slices.DeleteFunc(envtest.Environment(), func(variable string) bool { return strings.HasPrefix(variable, "ETCD_") })
 }

@@ -77,7 +77,7 @@ func (c *Cluster) startControllerManager() error {
 		"--cluster-signing-cert-file="+c.ca.file("crt"),
 		"--cluster-signing-key-file="+c.ca.file("key"),
 	)
-	command.Stdout, command.Stderr = output, output
+	command.Env, command.Stdout, command.Stderr = envtest.Environment(), output, output
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("starting kube-controller-manager: %w", err)

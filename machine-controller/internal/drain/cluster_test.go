@@ -56,7 +56,7 @@ func controlPlane(t *testing.T) (client.WithWatch, *rest.Config) {
 	controllers := exec.Command(filepath.Join(assets, "kube-controller-manager"), "--kubeconfig="+path,
 		"--controllers=replicaset-controller,disruption-controller", "--leader-elect=false", "--secure-port=0",
 		"--kube-api-qps=500", "--kube-api-burst=1000")
-	controllers.Stdout, controllers.Stderr = &output, &output
+	controllers.Env, controllers.Stdout, controllers.Stderr = envtest.Environment(), &output, &output
 	if err := controllers.Start(); err != nil {
 		t.Fatalf("starting kube-controller-manager, built by `make control-plane`: %v", err)
 	}
