@@ -50,9 +50,8 @@ install_packages() { # names, with a version or without, or of what packages pro
 }`
 
 // addPackages has the script begin with what needs a mirror, and with the files whose owners a package may create, before and after
-// it. cloud-init could
-// do most of that before the script, but only at one boot, and it would go on after a failure. Where the boot ends in between, by
-// an upgrade or not, the script is run again at the next one.
+// it. cloud-init could do most of that before the script, but only at one boot, and it would go on after a failure. Where the boot
+// ends in between, by an upgrade or not, the script is run again at the next one.
 func addPackages(n *Node, os distribution, in Input) error {
 	var trust []string
 	if in.Spec.TrustedCAs != "" {

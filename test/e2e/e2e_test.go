@@ -3,7 +3,7 @@
 
 // Package e2e runs the main workflow with real processes: two control planes, the managers
 // under the permissions that we ship, simulated hosts that read their bootstrap data. Each
-// test starts a stack of its own, so that leftovers of one are not hidden in another.
+// test starts a stack of its own, so that leftovers of one are not hidden in another; the workflows of one test leave nothing.
 package e2e
 
 import (
@@ -15,7 +15,7 @@ import (
 	"drover.io/test/workflow"
 )
 
-// timeout bounds a workflow; it does not measure how long one takes.
+// timeout bounds the workflows of a test; it does not measure how long one takes.
 const timeout = 20 * time.Minute
 
 // start starts a stack and returns a workflow in it.
