@@ -129,30 +129,53 @@ const (
 // for what we wrote: Kubernetes' own programs would compare all that they cache every second, in up to a tenth of their time.
 const detectorVariable = "KUBE_CACHE_MUTATION_DETECTOR"
 
-// Environment is that of this process for one of Kubernetes' programs that lives for one test: it collects garbage rarely, unless a
-// value is given, and does not look for mutations of its caches.
-func Environment() []string {
-	variables := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, detectorVariable+"=") })
+// variables are those that one of Kubernetes' programs that lives for one test has otherwise than this process; empty ones are unset.
+// It collects garbage rarely, unless a value is given, and does not look for mutations of its caches.
+func variables() map[string]string {
+	changed := map[string]string{detectorVariable: ""}
 	if _, given := os.LookupEnv(collectionVariable); !given {
-		variables = append(variables, collectionVariable+"="+collection)
+		changed[collectionVariable] = collection
 	}
-	return variables
+	return changed
+}
+
+// Environment is the environment of one of Kubernetes' programs that lives for one test.
+func Environment() []string {
+	changed := variables()
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		_, found := changed[name]
+		return found
+	})
+	for name, value := range changed {
+		if value != "" {
+			environment = append(environment, name+"="+value)
+		}
+	}
+	return environment
 }
 
 // setEnvironment gives this process the same environment, for processes that are started until restore is called.
 func setEnvironment() (restore func()) {
-	var undo []func() error
-	if _, given := os.LookupEnv(collectionVariable); !given && os.Setenv(collectionVariable, collection) == nil {
-		undo = append(undo, func() error { return os.Unsetenv(collectionVariable) })
-	}
-	if value, given := os.LookupEnv(detectorVariable); given && os.Unsetenv(detectorVariable) == nil {
-		undo = append(undo, func() error { return os.Setenv(detectorVariable, value) })
+	before := map[string]string{}
+	for name, value := range variables() {
+		before[name] = os.Getenv(name)
+		setVariable(name, value)
 	}
 	return func() {
-		for _, restore := range undo {
-			_ = restore() // it was set and unset before
+		for name, value := range before {
+			setVariable(name, value)
 		}
 	}
+}
+
+// setVariable sets a variable of this process, or unsets it if the value is empty. No name or value here can be refused.
+func setVariable(name, value string) {
+	if value == "" {
+		_ = os.Unsetenv(name)
+		return
+	}
+	_ = os.Setenv(name, value)
 }
 
 // AddUser returns a configuration for a user with a new client certificate. It starts the server.
