@@ -102,15 +102,20 @@ func (d *Driver) isSettled(id driver.Identity) bool {
 }
 
 // requestAgain starts a step that had no effect once more, in case what ignored it has changed, and returns what that means until
-// then: the next attempt looks at the result. So a machine does not seem to make progress in between.
+// then: the next attempt looks at the result. So a machine does not seem to make progress in between. A request that starts no task,
+// because Director is busy or fails, changes nothing.
 func (d *Driver) requestAgain(id driver.Identity, conclusion error, begin func() error) error {
-	d.ended.Delete(stepKey(id))
-	if err := begin(); !driver.IsUnfinished(err) {
+	key := stepKey(id)
+	ended, _ := d.ended.Get(key)
+	d.ended.Delete(key)
+	err := begin()
+	started, ok := d.steps.Get(key)
+	if !ok {
+		d.ended.Set(key, ended)
 		return err
 	}
-	started, _ := d.steps.Get(stepKey(id))
 	started.doubted = true
-	d.steps.Set(stepKey(id), started)
+	d.steps.Set(key, started)
 	return conclusion
 }
 
@@ -281,7 +286,7 @@ func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[Instanc
 	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
 		request := productSection(properties)
 		if d.hadNoEffect(id, settingData, request) {
-			return fmt.Errorf("%s: %w", settingData, errIneffective)
+			return fmt.Errorf("%s: %w; it is set again once it changes, or after %v", settingData, errIneffective, stepLifetime)
 		}
 		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
 	}

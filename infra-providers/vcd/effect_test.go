@@ -26,7 +26,8 @@ func attempt(t *testing.T, d driver.Driver[vcd.InstanceConfig], req driver.Creat
 }
 
 // TestHardwareThatIsIgnored is reported with the field, and requested again by each attempt, as what ignored it may have changed. It is
-// reported until it was applied, without a moment in which the machine seems to make progress.
+// reported until it was applied, without a moment in which the machine seems to make progress. A request that starts no task is
+// repeated.
 func TestHardwareThatIsIgnored(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -56,6 +57,17 @@ func TestHardwareThatIsIgnored(t *testing.T) {
 				w.cloud.Advance()
 				if _, err := d.Create(t.Context(), req); !isIgnored(err) {
 					t.Fatalf("the next attempt: got %v, want an InvalidConfigurationError of %s", err, test.field)
+				}
+			}
+			for _, fault := range []vcdfake.Fault{{Status: 400, Code: "BUSY_ENTITY"}, {Status: 503, Code: "SERVICE_UNAVAILABLE"}} {
+				fault.Operation = "reconfigure"
+				w.cloud.FailNext(fault)
+				w.cloud.Advance()
+				if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) {
+					t.Errorf("%s: got %v, want the failure of the request", fault.Code, err)
+				}
+				if _, err := d.Create(t.Context(), req); !isIgnored(err) {
+					t.Errorf("after a request that failed: got %v, want an InvalidConfigurationError of %s", err, test.field)
 				}
 			}
 			w.cloud.ApplyAll()
