@@ -155,15 +155,32 @@ func Environment() []string {
 	return environment
 }
 
-// setEnvironment gives this process the same environment, for processes that are started until restore is called.
+// starting counts the servers that are being started, for which this process has the environment of Kubernetes' programs, and has
+// what its variables were before.
+var starting struct {
+	sync.Mutex
+	servers int
+	before  map[string]string
+}
+
+// setEnvironment gives this process the same environment, for processes that are started until each call's restore was called.
 func setEnvironment() (restore func()) {
-	before := map[string]string{}
-	for name, value := range variables() {
-		before[name] = os.Getenv(name)
-		setVariable(name, value)
+	starting.Lock()
+	defer starting.Unlock()
+	if starting.servers++; starting.servers == 1 {
+		starting.before = map[string]string{}
+		for name, value := range variables() {
+			starting.before[name] = os.Getenv(name)
+			setVariable(name, value)
+		}
 	}
 	return func() {
-		for name, value := range before {
+		starting.Lock()
+		defer starting.Unlock()
+		if starting.servers--; starting.servers > 0 {
+			return
+		}
+		for name, value := range starting.before {
 			setVariable(name, value)
 		}
 	}
