@@ -15,7 +15,7 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// Owners are the objects that a Machine belongs to. Each is nil if it does not exist, or cannot be read.
+// Owners are the objects that a Machine belongs to. Each is nil if it does not exist. What cannot be read is for the caller to decide.
 type Owners struct {
 	// Cluster counts as one that does not exist if it has no UID.
 	Cluster           *clusterv1.Cluster
