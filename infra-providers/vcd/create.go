@@ -92,31 +92,31 @@ func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool 
 	return ok && ended.what == what && ended.request == hash(request)
 }
 
-// isSettled reports whether a read after a step that was successful without effect can be relied on: the first one may be behind.
-func (d *Driver) isSettled(id driver.Identity) bool {
-	ended, _ := d.ended.Get(stepKey(id))
-	settled := ended.doubted
-	ended.doubted = true
-	d.ended.Set(stepKey(id), ended)
-	return settled
-}
-
-// requestAgain starts a step that had no effect once more, in case what ignored it has changed, and returns what that means until
-// then: the next attempt looks at the result. So a machine does not seem to make progress in between. A request that starts no task,
-// because Director is busy or fails, changes nothing.
-func (d *Driver) requestAgain(id driver.Identity, conclusion error, begin func() error) error {
+// set starts a step that is due because of what was read. If that step has ended without effect, a first read may be behind; after
+// a second one it is started once more, in case what ignored it has changed, and fails with ignored until a read shows an effect: an
+// accepted request is no progress then. One that is refused leaves that as it is, and one without an answer may have an effect.
+func (d *Driver) set(id driver.Identity, what string, request any, ignored error, begin func() error) error {
 	key := stepKey(id)
 	ended, _ := d.ended.Get(key)
+	switch {
+	case !d.hadNoEffect(id, what, request):
+		return begin()
+	case !ended.doubted:
+		ended.doubted = true
+		d.ended.Set(key, ended)
+		return &driver.UnfinishedError{Err: errors.New(what)}
+	}
 	d.ended.Delete(key)
 	err := begin()
-	started, ok := d.steps.Get(key)
-	if !ok {
+	started, accepted := d.steps.Get(key)
+	if !accepted {
+		ended.doubted = !isUnanswered(err)
 		d.ended.Set(key, ended)
 		return err
 	}
 	started.doubted = true
 	d.steps.Set(key, started)
-	return conclusion
+	return ignored
 }
 
 // hash returns the hash of a request.
@@ -162,8 +162,9 @@ func (d *Driver) outcome(ctx context.Context, last step) (known bool, err error)
 // begin starts a task for a creation and fails with UnfinishedError once Director has accepted it. One that had no effect is
 // reported before it is started again.
 func (d *Driver) begin(ctx context.Context, id driver.Identity, what, method, path, contentType string, body any) error {
-	if d.hadNoEffect(id, what, body) {
-		d.ended.Delete(stepKey(id))
+	hadNoEffect := d.hadNoEffect(id, what, body)
+	d.ended.Delete(stepKey(id))
+	if hadNoEffect {
 		return fmt.Errorf("%s: %w", what, errIneffective)
 	}
 	task, err := d.client.start(ctx, method, path, contentType, body)
@@ -263,16 +264,9 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
 	id, path := req.Identity, vmPath(m.id)
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
-		begin := func() error {
+		return d.set(id, settingHardware, change, ignoredHardware(change, m.vm), func() error {
 			return d.begin(ctx, id, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
-		}
-		switch {
-		case !d.hadNoEffect(id, settingHardware, change):
-			return begin()
-		case !d.isSettled(id):
-			return &driver.UnfinishedError{Err: errors.New(settingHardware)}
-		}
-		return d.requestAgain(id, ignored(change, m.vm), begin)
+		})
 	}
 	properties, err := guestProperties(req)
 	if err != nil {
@@ -285,10 +279,9 @@ func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[Instanc
 	// What Director keeps of the template's own properties is no reason to set them again.
 	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
 		request := productSection(properties)
-		if d.hadNoEffect(id, settingData, request) {
-			return fmt.Errorf("%s: %w; it is set again once it changes, or after %v", settingData, errIneffective, stepLifetime)
-		}
-		return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
+		return d.set(id, settingData, request, ignoredData(), func() error {
+			return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
+		})
 	}
 	entries := marks(id)
 	for key, value := range req.Config.Spec.Metadata {

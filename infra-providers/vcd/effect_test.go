@@ -25,19 +25,21 @@ func attempt(t *testing.T, d driver.Driver[vcd.InstanceConfig], req driver.Creat
 	return err
 }
 
-// TestHardwareThatIsIgnored is reported with the field, and requested again by each attempt, as what ignored it may have changed. It is
-// reported until it was applied, without a moment in which the machine seems to make progress. A request that starts no task is
-// repeated.
-func TestHardwareThatIsIgnored(t *testing.T) {
+// TestWhatIsIgnored is reported with the field, and requested again by each attempt, as what ignored it may have changed. It is
+// reported until it was applied: requests that are accepted are no progress, and one that is refused is repeated.
+func TestWhatIsIgnored(t *testing.T) {
 	t.Parallel()
+	hardware, data := "reconfigure", "setProductSections"
 	for name, test := range map[string]struct {
-		options  vcdfake.Options
-		requests int
-		field    string
+		options   vcdfake.Options
+		operation string
+		requests  int
+		field     string
 	}{
-		"a limit that the storage profile does not have": {vcdfake.Options{IgnoreIOPS: true}, 2, "spec.diskIOPS"},
-		"cores that the sizing policy determines":        {vcdfake.Options{IgnoreCores: true}, 2, "spec.coresPerSocket"},
-		"everything": {vcdfake.Options{Ineffective: func(operation string) bool { return operation == "vappUpdateVm" }}, 1, "spec.cpus"},
+		"a limit that the storage profile does not have": {vcdfake.Options{IgnoreIOPS: true}, hardware, 2, "spec.diskIOPS"},
+		"cores that the sizing policy determines":        {vcdfake.Options{IgnoreCores: true}, hardware, 2, "spec.coresPerSocket"},
+		"all hardware":   {vcdfake.Options{Ineffective: func(operation string) bool { return operation == "vappUpdateVm" }}, hardware, 1, "spec.cpus"},
+		"bootstrap data": {vcdfake.Options{IgnoreProperties: true}, data, 1, "spec.template"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,24 +53,21 @@ func TestHardwareThatIsIgnored(t *testing.T) {
 				t.Fatalf("got %v, want an InvalidConfigurationError of %s", err, test.field)
 			}
 			for n := range 3 {
-				if got, want := w.cloud.Counts()["reconfigure"], test.requests+n+1; got != want {
-					t.Errorf("%d reconfigurations after %d attempts, want %d", got, n+1, want)
+				if got, want := w.cloud.Counts()[test.operation], test.requests+n+1; got != want {
+					t.Errorf("%d requests after %d attempts, want %d", got, n+1, want)
 				}
 				w.cloud.Advance()
 				if _, err := d.Create(t.Context(), req); !isIgnored(err) {
 					t.Fatalf("the next attempt: got %v, want an InvalidConfigurationError of %s", err, test.field)
 				}
 			}
-			for _, fault := range []vcdfake.Fault{{Status: 400, Code: "BUSY_ENTITY"}, {Status: 503, Code: "SERVICE_UNAVAILABLE"}} {
-				fault.Operation = "reconfigure"
-				w.cloud.FailNext(fault)
-				w.cloud.Advance()
-				if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) {
-					t.Errorf("%s: got %v, want the failure of the request", fault.Code, err)
-				}
-				if _, err := d.Create(t.Context(), req); !isIgnored(err) {
-					t.Errorf("after a request that failed: got %v, want an InvalidConfigurationError of %s", err, test.field)
-				}
+			w.cloud.Advance()
+			w.cloud.FailNext(vcdfake.Fault{Status: 400, Code: "BUSY_ENTITY", Operation: test.operation})
+			if _, err := d.Create(t.Context(), req); !driver.IsUnfinished(err) {
+				t.Errorf("while it is busy: got %v, want an UnfinishedError", err)
+			}
+			if _, err := d.Create(t.Context(), req); !isIgnored(err) {
+				t.Errorf("after it was busy: got %v, want an InvalidConfigurationError of %s", err, test.field)
 			}
 			w.cloud.ApplyAll()
 			w.cloud.Advance()
@@ -78,6 +77,59 @@ func TestHardwareThatIsIgnored(t *testing.T) {
 			remove(t, d, identity)
 		})
 	}
+}
+
+// TestLostAnswerIsAwaited: what was ignored may be applied by a request whose answer is lost, and the next read may be behind.
+func TestLostAnswerIsAwaited(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{IgnoreCores: true, LateHardware: 1})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.CoresPerSocket = 2 }))
+	if err := attempt(t, d, req); !driver.IsInvalidConfiguration(err) {
+		t.Fatalf("got %v, want an InvalidConfigurationError", err)
+	}
+	w.cloud.Advance()
+	w.cloud.ApplyAll()
+	w.cloud.FailNext(vcdfake.Fault{Lost: true, Operation: "reconfigure"})
+	if _, err := d.Create(t.Context(), req); err == nil || driver.IsUnfinished(err) {
+		t.Fatalf("got %v, want the lost answer", err)
+	}
+	before := w.cloud.Counts()["reconfigure"]
+	w.cloud.Advance()
+	if err := attempt(t, d, req); err != nil {
+		t.Errorf("once it is applied: %v", err)
+	}
+	if got := w.cloud.Counts()["reconfigure"]; got != before {
+		t.Errorf("requested %d times more", got-before)
+	}
+	remove(t, d, identity)
+}
+
+// TestAnotherVirtualMachineIsNotJudgedByTheFirst that others deleted, although nothing is known of the request that replaced it.
+func TestAnotherVirtualMachineIsNotJudgedByTheFirst(t *testing.T) {
+	t.Parallel()
+	w := newEnv(t, vcdfake.Options{Ineffective: func(operation string) bool { return operation == "vappUpdateVm" }})
+	d := w.connect(t)
+	req := newRequest(identity, newConfig(t, func(s *infrav1.VCDMachineSpec) { s.CoresPerSocket = 2 }))
+	if err := attempt(t, d, req); !driver.IsInvalidConfiguration(err) {
+		t.Fatalf("got %v, want an InvalidConfigurationError", err)
+	}
+	w.cloud.Advance()
+	if _, err := d.Create(t.Context(), req); !driver.IsInvalidConfiguration(err) {
+		t.Fatalf("got %v, want an InvalidConfigurationError", err)
+	}
+	remove(t, w.connect(t), identity)
+	before := w.cloud.Counts()["reconfigure"]
+	w.cloud.FailNext(vcdfake.Fault{Lost: true, Operation: "recompose"})
+	for range 50 {
+		if _, err := d.Create(t.Context(), req); driver.IsInvalidConfiguration(err) {
+			break
+		}
+	}
+	if got := w.cloud.Counts()["reconfigure"] - before; got != 2 {
+		t.Errorf("its hardware was requested %d times before it was reported as ignored, want 2", got)
+	}
+	remove(t, d, identity)
 }
 
 // TestHardwareIsReadAgain: one read may be behind.
@@ -126,28 +178,21 @@ func TestFailedChangeOfTheHardwareIsRepeated(t *testing.T) {
 	}
 }
 
-// TestBootstrapDataThatIsIgnored is reported and not set again, unless it changes.
-func TestBootstrapDataThatIsIgnored(t *testing.T) {
+// TestOtherBootstrapDataIsSet at once, although the first was ignored.
+func TestOtherBootstrapDataIsSet(t *testing.T) {
 	t.Parallel()
 	w := newEnv(t, vcdfake.Options{IgnoreProperties: true})
-	d := w.connect(t)
-	for _, data := range []string{"#cloud-config\n", "#cloud-config\n# another\n"} {
-		req, failures := newRequest(identity, newConfig(t, unchanged)), 0
-		req.UserData = []byte(data)
-		for range 20 {
-			if _, err := d.Create(t.Context(), req); err == nil {
-				t.Fatal("it was created without its bootstrap data")
-			} else if !driver.IsUnfinished(err) {
-				failures++
-			}
-		}
-		if failures == 0 {
-			t.Error("nothing was reported")
-		}
+	d, req := w.connect(t), newRequest(identity, newConfig(t, unchanged))
+	if err := attempt(t, d, req); !driver.IsInvalidConfiguration(err) {
+		t.Fatalf("got %v, want an InvalidConfigurationError", err)
 	}
-	if got := w.cloud.Counts()["setProductSections"]; got != 2 {
-		t.Errorf("the bootstrap data was set %d times, want once for each version", got)
+	w.cloud.ApplyAll()
+	req.UserData = []byte("#cloud-config\n# renewed\n")
+	w.cloud.Advance()
+	if err := attempt(t, d, req); err != nil {
+		t.Error(err)
 	}
+	remove(t, d, identity)
 }
 
 // TestStepWithoutEffectIsReported before it is taken again.

@@ -137,8 +137,8 @@ func resized(have *types.DiskSection, spec infrav1.VCDMachineSpec) (*types.DiskS
 	return section, changed
 }
 
-// ignored reports hardware that Director was requested to set, and did not although the task was successful.
-func ignored(change, vm *types.Vm) error {
+// ignoredHardware reports hardware that Director was requested to set, and did not although the task was successful.
+func ignoredHardware(change, vm *types.Vm) error {
 	field, want, have := "spec.diskIOPS", change.VmSpecSection, hardware(vm)
 	switch {
 	case want.NumCpus != nil && ptr.Equal(want.NumCpus, have.NumCpus):
@@ -151,6 +151,11 @@ func ignored(change, vm *types.Vm) error {
 		field = "spec.diskSizeGB"
 	}
 	return driver.InvalidField(field, "%w; the sizing policy or the storage profile may not permit it", errIneffective)
+}
+
+// ignoredData reports bootstrap data that Director was requested to set, and did not although the task was successful.
+func ignoredData() error {
+	return driver.InvalidField("spec.template", "%w; the template may not permit to set its OVF properties, which have the bootstrap data", errIneffective)
 }
 
 // ignition is the format of bootstrap data that cloud-init does not read.
