@@ -203,12 +203,16 @@ func (f *Finder) detaching(ctx context.Context, m *clusterv1.Machine, found *Fin
 
 // offline reports whether the workload cluster is not connected that a step of a deletion waits for, and adds that.
 func (f *Finder) offline(ctx context.Context, m *clusterv1.Machine, found *Finding, step nodeStep) (bool, error) {
-	down, err := f.disconnected(ctx, ReferenceOf(m))
-	if down == nil || err != nil {
+	cluster, err := f.readCluster(ctx, ReferenceOf(m))
+	if cluster == nil || err != nil {
 		return false, err
 	}
+	down := disconnected(cluster)
+	if down == nil {
+		return false, nil
+	}
 	if step.skip == "" {
-		step.skip = f.ownersOf(ctx, m).DeletionField(m, step.timeout) + " to 1 or more"
+		step.skip = f.ownersOf(ctx, cluster, m).DeletionField(m, step.timeout) + " to 1 or more"
 	}
 	found.Facts = append(found.Facts, fmt.Sprintf("The Cluster is not well: %s", down.Meaning))
 	found.unanswered(step)
@@ -224,16 +228,11 @@ func (f *Finder) deletingNode(ctx context.Context, m *clusterv1.Machine, found *
 	return err
 }
 
-// ownersOf are the objects that decide where a field of spec.deletion of a Machine has an effect. One that cannot be read counts as
-// most are: it exists, and is neither paused nor being deleted.
-func (f *Finder) ownersOf(ctx context.Context, m *clusterv1.Machine) drainplan.Owners {
-	var o drainplan.Owners
-	cluster, set, md := &clusterv1.Cluster{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}
-	if err := f.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster); err == nil {
-		o.Cluster = cluster
-	} else if !apierrors.IsNotFound(err) {
-		o.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "unread"}}
-	}
+// ownersOf are the objects that decide where a field of spec.deletion of a Machine of a Cluster has an effect. An owner that cannot
+// be read counts as most are: it exists, and is neither paused nor being deleted.
+func (f *Finder) ownersOf(ctx context.Context, cluster *clusterv1.Cluster, m *clusterv1.Machine) drainplan.Owners {
+	o := drainplan.Owners{Cluster: cluster}
+	set, md := &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}
 	if !f.readController(ctx, m, object.MachineSet, set) {
 		return o
 	}

@@ -18,17 +18,13 @@ import (
 	"drover.io/runtime/spelling"
 )
 
-// disconnected is why the workload cluster of an object is not connected; nil if it is. A deletion waits for nothing else of a Cluster.
-func (f *Finder) disconnected(ctx context.Context, ref Reference) (*Finding, error) {
-	cluster, err := f.readCluster(ctx, ref)
-	if cluster == nil || err != nil {
-		return nil, err
-	}
+// disconnected is why a workload cluster is not connected; nil if it is. A deletion waits for nothing else of a Cluster.
+func disconnected(cluster *clusterv1.Cluster) *Finding {
 	probe := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	if probe == nil || probe.Status == metav1.ConditionTrue {
-		return nil, nil
+		return nil
 	}
-	return of(referenceOfCluster(cluster), *probe), nil
+	return of(referenceOfCluster(cluster), *probe)
 }
 
 // machineOfNode returns the Machine of a Node of a workload cluster. Two workload clusters may have a Node of the same name.
