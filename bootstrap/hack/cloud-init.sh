@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=$PWD/bin/cloud-init
+[ -x /usr/bin/python3 ] || { echo "cloud-init needs /usr/bin/python3: install it" >&2; exit 1; }
 compile() { # once, and not at each start: as the packages do when they are installed
   /usr/bin/python3 -m compileall -q --invalidation-mode unchecked-hash "$target/usr/lib/python3/dist-packages"
 }
