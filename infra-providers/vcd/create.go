@@ -93,8 +93,8 @@ func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool 
 }
 
 // set starts a step that is due because of what was read. If that step has ended without effect, a first read may be behind; after
-// a second one it is started once more, in case what ignored it has changed, and fails with ignored until a read shows an effect: an
-// accepted request is no progress then. One that is refused leaves that as it is, and one without an answer may have an effect.
+// a second one it is started once more, in case what ignored it has changed, and fails with ignored until a read shows an effect: a
+// request that is accepted is no progress then. One that is refused leaves that as it is, and one without an answer may have an effect.
 func (d *Driver) set(id driver.Identity, what string, request any, ignored error, begin func() error) error {
 	key := stepKey(id)
 	ended, _ := d.ended.Get(key)

@@ -155,7 +155,7 @@ func ignoredHardware(change, vm *types.Vm) error {
 
 // ignoredData reports bootstrap data that Director was requested to set, and did not although the task was successful.
 func ignoredData() error {
-	return driver.InvalidField("spec.template", "%w; the template may not permit to set its OVF properties, which have the bootstrap data", errIneffective)
+	return driver.InvalidField("spec.template", "%w; the vApp template may not permit to set OVF properties, which have the bootstrap data: once it is corrected, delete the Machine", errIneffective)
 }
 
 // ignition is the format of bootstrap data that cloud-init does not read.
