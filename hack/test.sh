@@ -7,7 +7,7 @@ export GOWORK=off
 # Objects in caches are shared: a process that changes one panics.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 if command -v apt-get >/dev/null; then
-  bootstrap/hack/cloud-init.sh || echo "cloud-init is missing: if its packages are not found, run apt-get update as root"
+  bootstrap/hack/cloud-init.sh || echo "cloud-init is missing"
 fi
 # Tests also wait, for other processes and for time to pass: one package more than there are processors keeps these busy.
 packages=$(($(getconf _NPROCESSORS_ONLN) + 1))

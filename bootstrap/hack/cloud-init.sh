@@ -19,10 +19,18 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 chmod 0755 "$scratch"
 cd "$scratch"
-apt-get -qq -o APT::Sandbox::User=root download cloud-init python3-jsonschema python3-pyrsistent python3-attr python3-yaml \
-  python3-jinja2 python3-markupsafe python3-oauthlib python3-configobj python3-requests python3-urllib3 python3-certifi \
-  python3-chardet python3-charset-normalizer python3-idna python3-jsonpatch python3-json-pointer python3-netifaces \
-  python3-serial python3-six
+packages=(cloud-init python3-jsonschema python3-pyrsistent python3-attr python3-yaml
+  python3-jinja2 python3-markupsafe python3-oauthlib python3-configobj python3-requests python3-urllib3 python3-certifi
+  python3-chardet python3-charset-normalizer python3-idna python3-jsonpatch python3-json-pointer python3-netifaces
+  python3-serial python3-six)
+apt=(apt-get -qq -o APT::Sandbox::User=root)
+if ! "${apt[@]}" download "${packages[@]}" 2>/dev/null; then # the lists of the host are missing or old
+  echo "cloud-init: reading the lists of apt into a temporary folder" >&2
+  mkdir -p lists/partial cache/archives/partial
+  apt+=(-o "Dir::State::lists=$scratch/lists" -o "Dir::Cache=$scratch/cache")
+  "${apt[@]}" update
+  "${apt[@]}" download "${packages[@]}"
+fi
 for package in *.deb; do dpkg-deb -x "$package" root; done
 mkdir -p "${target%/*}"
 mv root "$target"
