@@ -19,17 +19,20 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 chmod 0755 "$scratch"
 cd "$scratch"
-packages=(cloud-init python3-jsonschema python3-pyrsistent python3-attr python3-yaml
-  python3-jinja2 python3-markupsafe python3-oauthlib python3-configobj python3-requests python3-urllib3 python3-certifi
-  python3-chardet python3-charset-normalizer python3-idna python3-jsonpatch python3-json-pointer python3-netifaces
-  python3-serial python3-six)
-apt=(apt-get -qq -o APT::Sandbox::User=root)
-if ! "${apt[@]}" download "${packages[@]}" 2>/dev/null; then # the lists of the host are missing or old
+apt=(-qq -o APT::Sandbox::User=root)
+download() { # of cloud-init and of what it needs to validate user data; each release of Debian has other libraries
+  apt-cache "${apt[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances \
+    cloud-init python3-jsonschema >dependencies &&
+    grep -x 'python3-[a-z0-9-]*' dependencies | grep -vx python3-minimal | sort -u |
+    xargs apt-get "${apt[@]}" download cloud-init
+}
+if ! download 2>/dev/null; then # the lists of the host are missing or old
   echo "cloud-init: reading the lists of apt into a temporary folder" >&2
+  rm -f ./*.deb
   mkdir -p lists/partial cache/archives/partial
   apt+=(-o "Dir::State::lists=$scratch/lists" -o "Dir::Cache=$scratch/cache")
-  "${apt[@]}" update
-  "${apt[@]}" download "${packages[@]}"
+  apt-get "${apt[@]}" update
+  download
 fi
 for package in *.deb; do dpkg-deb -x "$package" root; done
 mkdir -p "${target%/*}"
