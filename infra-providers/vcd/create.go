@@ -95,19 +95,18 @@ func (d *Driver) hadNoEffect(id driver.Identity, what string, request any) bool 
 // set starts a step that is due because of what was read. If that step has ended without effect, a first read may be behind; after
 // a second one it is started once more, in case what ignored it has changed, and fails with ignored until a read shows an effect: a
 // request that is accepted is no progress then. One that is refused leaves that as it is, and one without an answer may have an effect.
-func (d *Driver) set(id driver.Identity, what string, request any, ignored error, begin func() error) error {
+func (d *Driver) set(ctx context.Context, id driver.Identity, ignored error, what, method, path, contentType string, body any) error {
 	key := stepKey(id)
 	ended, _ := d.ended.Get(key)
 	switch {
-	case !d.hadNoEffect(id, what, request):
-		return begin()
+	case !d.hadNoEffect(id, what, body):
+		return d.start(ctx, id, what, method, path, contentType, body)
 	case !ended.doubted:
 		ended.doubted = true
 		d.ended.Set(key, ended)
 		return &driver.UnfinishedError{Err: errors.New(what)}
 	}
-	d.ended.Delete(key)
-	err := begin()
+	err := d.start(ctx, id, what, method, path, contentType, body)
 	started, accepted := d.steps.Get(key)
 	if !accepted {
 		ended.doubted = !isUnanswered(err)
@@ -159,14 +158,18 @@ func (d *Driver) outcome(ctx context.Context, last step) (known bool, err error)
 	return true, &taskError{last.what, toError(failed)}
 }
 
-// begin starts a task for a creation and fails with UnfinishedError once Director has accepted it. One that had no effect is
-// reported before it is started again.
+// begin does as start does, but a task that had no effect is reported before it is started again.
 func (d *Driver) begin(ctx context.Context, id driver.Identity, what, method, path, contentType string, body any) error {
-	hadNoEffect := d.hadNoEffect(id, what, body)
-	d.ended.Delete(stepKey(id))
-	if hadNoEffect {
+	if d.hadNoEffect(id, what, body) {
+		d.ended.Delete(stepKey(id))
 		return fmt.Errorf("%s: %w", what, errIneffective)
 	}
+	return d.start(ctx, id, what, method, path, contentType, body)
+}
+
+// start starts a task for a creation and fails with UnfinishedError once Director has accepted it. What ended before counts no more.
+func (d *Driver) start(ctx context.Context, id driver.Identity, what, method, path, contentType string, body any) error {
+	d.ended.Delete(stepKey(id))
 	task, err := d.client.start(ctx, method, path, contentType, body)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -264,9 +267,8 @@ func (d *Driver) prepare(ctx context.Context, req driver.CreateRequest[InstanceC
 func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[InstanceConfig], m machine) error {
 	id, path := req.Identity, vmPath(m.id)
 	if change, needed := reconfiguration(m.vm, req.Config.Spec); needed {
-		return d.set(id, settingHardware, change, ignoredHardware(change, m.vm), func() error {
-			return d.begin(ctx, id, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
-		})
+		ignored := ignoredHardware(change, m.vm)
+		return d.set(ctx, id, ignored, settingHardware, http.MethodPost, path+"/action/reconfigureVm", types.MimeVM, change)
 	}
 	properties, err := guestProperties(req)
 	if err != nil {
@@ -279,9 +281,7 @@ func (d *Driver) configure(ctx context.Context, req driver.CreateRequest[Instanc
 	// What Director keeps of the template's own properties is no reason to set them again.
 	if current := propertiesOf(&have); slices.ContainsFunc(slices.Collect(maps.Keys(properties)), func(key string) bool { return current[key] != properties[key] }) {
 		request := productSection(properties)
-		return d.set(id, settingData, request, ignoredData(), func() error {
-			return d.begin(ctx, id, settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
-		})
+		return d.set(ctx, id, ignoredData(), settingData, http.MethodPut, path+"/productSections", types.MimeProductSection, request)
 	}
 	entries := marks(id)
 	for key, value := range req.Config.Spec.Metadata {

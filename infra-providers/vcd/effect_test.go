@@ -189,8 +189,12 @@ func TestOtherBootstrapDataIsSet(t *testing.T) {
 	w.cloud.ApplyAll()
 	req.UserData = []byte("#cloud-config\n# renewed\n")
 	w.cloud.Advance()
+	before := w.cloud.Counts()["setProductSections"]
 	if err := attempt(t, d, req); err != nil {
 		t.Error(err)
+	}
+	if got := w.cloud.Counts()["setProductSections"] - before; got != 1 {
+		t.Errorf("set %d times, want once", got)
 	}
 	remove(t, d, identity)
 }
